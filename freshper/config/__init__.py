@@ -1,0 +1,1 @@
+"""Strict configuration: a schema, cross-field validation, identity. Imports no torch."""

@@ -1,0 +1,72 @@
+"""Compose and validate configs outside `hydra.main`: for checks before a sweep starts, tests and scripts.
+
+`compose_config(["variant=on_policy", "seed=3"])` is the config of `python run.py variant=on_policy seed=3`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from freshper.config.errors import ConfigError, Issue
+from freshper.config.load import load_config
+from freshper.config.overrides import check_overrides
+from freshper.config.run import RunConfig
+from freshper.config.schema import CONF_DIR, register_defaults
+
+
+def compose_config(overrides: Sequence[str] = (), conf_dir: Path = CONF_DIR) -> RunConfig:
+    """The validated config that `python run.py <overrides>` would train with.
+
+    Raises:
+        ConfigError: if it cannot be composed or is not valid.
+    """
+    check_overrides(overrides, multirun=False, conf_dir=conf_dir)
+    return _compose_jobs([list(overrides)], conf_dir)[0]
+
+
+def compose_sweep(overrides: Sequence[str], conf_dir: Path = CONF_DIR) -> list[RunConfig]:
+    """The validated configs of all jobs of `python run.py -m <overrides>`, in Hydra's order.
+
+    Raises:
+        ConfigError: with the problems of every job, so that nothing starts if one of twenty is wrong.
+    """
+    parsed = check_overrides(overrides, multirun=True, conf_dir=conf_dir)
+    return _compose_jobs(expand(parsed), conf_dir)
+
+
+def expand(parsed: Sequence[Override]) -> list[list[str]]:
+    """The grid of a sweep: one list of overrides per job. Overrides of Hydra's own are left out."""
+    own = [override for override in parsed if not override.is_hydra_override()]
+    return BasicSweeper.split_arguments(own, None)[0]
+
+
+def _compose_jobs(jobs: Sequence[Sequence[str]], conf_dir: Path) -> list[RunConfig]:
+    register_defaults()
+    configs: list[RunConfig] = []
+    issues: list[Issue] = []
+    # Hydra keeps one global instance; put back whatever was there.
+    hydra = GlobalHydra.instance()
+    before = hydra.hydra
+    hydra.clear()
+    try:
+        with initialize_config_dir(str(conf_dir.resolve()), version_base=None):
+            for job in jobs:
+                try:
+                    configs.append(load_config(compose("config", overrides=list(job))))
+                except ConfigError as error:
+                    issues += error.issues
+                except (HydraException, OmegaConfBaseException) as error:
+                    issues.append(Issue(" ".join(job) or "conf/config.yaml", f"cannot be composed: {error}"))
+    finally:
+        hydra.hydra = before
+    if issues:
+        raise ConfigError(issues)
+    return configs

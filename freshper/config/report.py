@@ -1,0 +1,75 @@
+"""What a config amounts to, in a few readable lines."""
+
+from __future__ import annotations
+
+import math
+
+from freshper.config.checks import replay_batch
+from freshper.config.identity import identity, run_path
+from freshper.config.run import RunConfig
+
+
+def steps_per_iteration(config: RunConfig) -> int:
+    """Optimiser steps of one iteration: epochs * minibatches on fresh data, then one per replay batch."""
+    replay = config.replay.batches_per_iteration if config.replay.enabled else 0
+    return config.algorithm.epochs * config.algorithm.minibatches + replay
+
+
+def report(config: RunConfig) -> str:
+    """Key settings, replay's time constant in both clocks, and where the run goes."""
+    steps, iterations = steps_per_iteration(config), config.iterations
+    algorithm, rollout = config.algorithm, config.rollout
+    lines = [
+        f"run       {config.env.name}, {config.model.name}, {config.variant.name}, seed {config.seed} "
+        f"(identity {identity(config)})",
+        f"folder    {run_path(config)}",
+        f"length    {iterations} iterations x {rollout.episodes} episodes of up to {config.env.max_turns} turns; "
+        f"{steps} optimiser steps each, {steps * iterations} in all",
+        f"optimiser {algorithm.name}, lr {algorithm.learning_rate:g} {algorithm.schedule}, warm-up "
+        f"{algorithm.warmup_steps}, clip {algorithm.clip_low:g}/{algorithm.clip_high:g}, "
+        f"ratio to {algorithm.ratio_anchor}, KL {algorithm.kl.coefficient:g}",
+        *_replay_lines(config, steps),
+        f"eval      every {config.evaluation.every} iterations, {config.evaluation.episodes} held-out episodes"
+        + (", sampled and greedy" if config.evaluation.greedy else ", sampled"),
+    ]
+    return "\n".join(lines)
+
+
+def _replay_lines(config: RunConfig, steps: int) -> list[str]:
+    replay = config.replay
+    if not replay.enabled or replay.batches_per_iteration == 0:
+        return ["replay    none (on-policy)"]
+    correction = replay.is_correction
+    weights = f"beta {correction.beta:g} -> {correction.beta_final:g}" if correction.enabled else "off"
+    name = "placebo (zero advantage), " if replay.placebo else ""
+    lines = [
+        f"replay    {name}K = {replay.batches_per_iteration} batches of {replay_batch(config)} from the last "
+        f"{replay.capacity} trajectories ({replay.capacity / config.rollout.episodes:.3g} iterations), "
+        f"{replay.eviction} eviction",
+        f"priority  {replay.priority.base}, alpha {replay.priority.alpha:g}, epsilon {replay.priority.epsilon:g}, "
+        f"initial {replay.priority.initial}; IS correction {weights}",
+    ]
+    if replay.decay.law == "none":
+        return [*lines, "freshness none: age does not change the sampling weight"]
+    # Here and not above: config is the bottom room, and only this line of text needs another.
+    from freshper.replay.decay import sampling_half_life
+
+    tau, half = replay.decay.tau, sampling_half_life(replay.decay, replay.priority.alpha)
+    lines.append(
+        f"freshness {replay.decay.law}, {replay.decay.placement}, tau {_both_clocks(config, tau, steps)}\n"
+        f"          sampling weight {'cut at' if replay.decay.law == 'window' else 'halves at'} age "
+        f"{_both_clocks(config, half, steps)}"
+    )
+    return lines
+
+
+def _both_clocks(config: RunConfig, age: float, steps: int) -> str:
+    """An age in optimiser steps, in iterations, and as a share of the run."""
+    if math.isinf(age):
+        return "never"
+    per = steps if config.replay.age_unit == "optimizer_steps" else 1
+    iterations = age / per
+    return (
+        f"{iterations * steps:.4g} optimiser steps = {iterations:.4g} iterations = "
+        f"{100 * iterations / config.iterations:.3g} % of the run"
+    )

@@ -1,0 +1,135 @@
+"""The whole config of one run, and what of it makes up the run's identity."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from freshper.config.algorithm import AlgorithmConfig
+from freshper.config.env import EnvConfig
+from freshper.config.model import ModelConfig
+from freshper.config.replay import ReplayConfig
+from freshper.config.rollout import RolloutConfig
+from freshper.config.section import FloatOrInf, Int, Section
+
+
+class EvaluationConfig(Section):
+    """Held-out evaluation, always on environment seeds disjoint from training."""
+
+    every: Int = Field(10, ge=1)
+    """Iterations between evaluations; the base model (iteration 0) and the last iteration are always evaluated."""
+    episodes: Int = Field(128, ge=1)
+    """Episodes per evaluation."""
+    greedy: bool = True
+    """Also evaluate greedy decoding (`eval/success_greedy`)."""
+
+
+class DiagnosticsConfig(Section):
+    """When a run is stopped because it can teach nothing any more."""
+
+    dead_after: Int = Field(50, ge=0)
+    """Consecutive iterations without any learning signal before the run ends as `dead`; 0 never."""
+    max_log_ratio: FloatOrInf = Field(50.0, gt=0)
+    """A fresh batch whose largest |log ratio| exceeds this ends the run as `diverged`."""
+
+
+class CheckpointConfig(Section):
+    """How often a run can be resumed from."""
+
+    every: Int = Field(10, ge=1)
+    """Iterations between checkpoints."""
+    keep: Int = Field(2, ge=1)
+    """Checkpoints kept; older ones are removed after a newer one is complete."""
+
+
+class OutputConfig(Section):
+    """Where a run writes."""
+
+    root: str = "outputs"
+    """Folder under which run folders are made."""
+    name: str | None = None
+    """Name of the run folder; null makes `<env>-<model>-<variant>-seed<seed>-<identity>`."""
+    samples: Int = Field(2, ge=0)
+    """Transcripts written to samples.jsonl at each evaluation."""
+    figures: bool = True
+    """Draw curve.png at the end of a run."""
+
+
+class TrainerConfig(Section):
+    """Who runs the learner."""
+
+    kind: Literal["local"] = "local"
+    """`local`: in this process."""
+    threads: Int = Field(0, ge=0)
+    """torch threads; 0 chooses what measures fastest for the model."""
+    progress: Literal["auto", "bar", "lines", "off"] = "auto"
+    """Progress display; `auto` is a bar on a terminal and lines elsewhere."""
+
+
+class TrackingConfig(Section):
+    """Optional experiment trackers; the run folder is always the record of truth."""
+
+    wandb: Literal["off", "offline", "online"] = "off"
+    """Weights & Biases (extra `wandb`)."""
+    project: str = "freshper"
+    """wandb project."""
+    tensorboard: bool = False
+    """Write TensorBoard event files into the run folder (extra `tensorboard`)."""
+
+
+class VariantConfig(Section):
+    """Name of the arm; what it means is in the sections that its YAML sets."""
+
+    name: str = "freshper"
+    """Arm name used for run folders, tables and figures."""
+
+
+class ScaleConfig(Section):
+    """Name of the scale; what it means is in the sections that its YAML sets."""
+
+    name: Literal["cpu", "paper"] = "cpu"
+    """`cpu`: a laptop, minutes; `paper`: the paper's models and batch sizes on GPUs."""
+
+
+class RunConfig(Section):
+    """Everything that defines one training run."""
+
+    seed: Int = Field(0, ge=0)
+    """Run seed: model noise, sampling, environments and buffer all derive from it."""
+    iterations: Int = Field(150, ge=1)
+    """Iterations: each collects one rollout batch, updates on it, then on K replay batches."""
+    dry_run: bool = False
+    """Validate, print the resolved config and the run folder, write nothing."""
+    resume: Literal["auto", "never", "must"] = "auto"
+    """`auto` goes on where a stopped run left off; `never` refuses a used folder; `must` refuses an unused one."""
+    env: EnvConfig = EnvConfig()
+    """Environment."""
+    model: ModelConfig = ModelConfig()
+    """Policy model."""
+    variant: VariantConfig = VariantConfig()
+    """Arm."""
+    algorithm: AlgorithmConfig = AlgorithmConfig()
+    """Policy gradient and optimiser."""
+    rollout: RolloutConfig = RolloutConfig()
+    """Episode collection."""
+    replay: ReplayConfig = ReplayConfig()
+    """Replay."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """Evaluation."""
+    diagnostics: DiagnosticsConfig = DiagnosticsConfig()
+    """Stopping rules."""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """Checkpoints."""
+    output: OutputConfig = OutputConfig()
+    """Run folder."""
+    trainer: TrainerConfig = TrainerConfig()
+    """Who runs the learner."""
+    tracking: TrackingConfig = TrackingConfig()
+    """Experiment trackers."""
+    scale: ScaleConfig = ScaleConfig()
+    """Scale."""
+
+
+NOT_IDENTITY = frozenset({"dry_run", "resume", "checkpoint", "output", "trainer", "tracking", "model.device"})
+"""Keys that do not change what is learned, hence are not part of a run's identity."""

@@ -1,0 +1,92 @@
+"""The schema seen from outside: its keys, their docs, and its defaults as Hydra's lowest layer."""
+
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from freshper.config.env import EnvConfig
+from freshper.config.run import RunConfig
+
+CONF_DIR = Path(__file__).resolve().parents[2] / "conf"
+"""The Hydra groups of this checkout."""
+
+
+def section_classes(annotation: Any) -> list[type[BaseModel]]:
+    """The section classes in an annotation: one, or each member of a (discriminated) union."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [cls for part in typing.get_args(annotation) for cls in section_classes(part)]
+
+
+def _walk(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        key = f"{prefix}{name}"
+        yield key, field
+        for section in section_classes(field.annotation):
+            yield from _walk(section, f"{key}.")
+
+
+@functools.cache
+def schema_fields() -> dict[str, FieldInfo]:
+    """Every dotted key of `RunConfig`, sections included, in order. Keys of all environment families are there."""
+    return dict(_walk(RunConfig, ""))
+
+
+def is_section(key: str) -> bool:
+    """Whether a known key is a section rather than a setting."""
+    return bool(section_classes(schema_fields()[key].annotation))
+
+
+def plain(value: Any) -> Any:
+    """Tuples to lists, all the way down: what YAML and JSON can hold."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def resolved(config: RunConfig) -> dict[str, Any]:
+    """The whole config as plain containers, every key present."""
+    return typing.cast(dict[str, Any], plain(config.model_dump()))
+
+
+def register_defaults() -> None:
+    """Put the schema's defaults where `conf/` finds them: `schema/run`, and `schema/env/<family>` for each family.
+
+    Every key then exists before any group file is read, so the command line can set it without `+`, and defaults are
+    written down once, in the schema.
+    """
+    store = ConfigStore.instance()
+    run = resolved(RunConfig())
+    del run["env"]
+    store.store(group="schema", name="run", node=run, package="_global_", provider="freshper")
+    for family in section_classes(EnvConfig):
+        node = plain(family().model_dump())
+        store.store(group="schema/env", name=node["family"], node=node, provider="freshper")
+
+
+def group_options(conf_dir: Path = CONF_DIR) -> dict[str, list[str]]:
+    """Group name -> its options, read from the folders of `conf/` (Hydra's own groups left out)."""
+    groups: dict[str, list[str]] = {}
+    for folder in sorted(path for path in conf_dir.iterdir() if path.is_dir() and path.name != "hydra"):
+        groups[folder.name] = sorted(str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.yaml"))
+    return groups
+
+
+@functools.cache
+def default_groups(conf_dir: Path = CONF_DIR) -> frozenset[str]:
+    """Groups of which config.yaml already chooses an option; the others are added with `+group=option`."""
+    from omegaconf import OmegaConf
+
+    loaded = OmegaConf.to_container(OmegaConf.load(conf_dir / "config.yaml"), resolve=False)
+    assert isinstance(loaded, dict)
+    return frozenset(next(iter(entry)) for entry in loaded["defaults"] if isinstance(entry, dict))

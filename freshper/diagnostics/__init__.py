@@ -1,0 +1,1 @@
+"""What a run measures about staleness, and when it is given up."""

@@ -1,0 +1,1 @@
+"""Load a language model as a policy: model, tokenizer, chat format, log-probs."""

@@ -1,0 +1,149 @@
+"""Load a causal language model, its tokenizer and its chat format as a policy."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from freshper.config.model import ModelConfig
+from freshper.policy.chat import ChatFormat, chat_format
+
+TINY_FOLDER = Path(__file__).parent / "tiny" / "base"
+"""The small base model that ships with freshper (recipe: `python -m freshper.policy.pretrain`)."""
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class ModelError(ValueError):
+    """A model folder that cannot be used as a policy."""
+
+
+@dataclass
+class Policy:
+    """A language model with everything that rollouts and updates need to know about it."""
+
+    model: Any
+    """transformers causal LM, in evaluation mode (no dropout) throughout: ratios would be noise otherwise."""
+    tokenizer: Any
+    """Its tokenizer."""
+    chat: ChatFormat
+    """Pieces of its chat template."""
+    end_ids: frozenset[int]
+    """Token ids that end an assistant turn."""
+    device: torch.device
+    """Where the weights are."""
+    autocast: torch.dtype | None
+    """Format of matrix products, or None for that of the weights."""
+    cache_argument: str
+    """Name under which the model takes a key/value cache."""
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        return sum(p.numel() for p in self.model.parameters())
+
+    def hidden(self, token_ids: Tensor, **kwargs: Any) -> Tensor:
+        """Last hidden states [B, T, hidden] of token ids [B, T]."""
+        with torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
+            return self.model.base_model(input_ids=token_ids, **kwargs).last_hidden_state
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Float32 logits [..., vocabulary] of hidden states: computed only for the positions asked for."""
+        with torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
+            return self.model.get_output_embeddings()(hidden).float()
+
+
+def resolve_device(name: str) -> torch.device:
+    """`auto` is cuda if there is one, else cpu.
+
+    Raises:
+        ModelError: a CUDA device is asked for where there is none.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ModelError(f"model.device={name}: torch sees no CUDA device; use model.device=cpu or auto")
+    return device
+
+
+def model_folder(config: ModelConfig) -> str:
+    """Folder or hub name of the weights."""
+    if config.kind == "tiny":
+        return config.path or str(TINY_FOLDER)
+    if config.path is None:
+        raise ModelError("model.kind=hf needs model.path: a folder with config.json, weights and tokenizer")
+    return config.path
+
+
+def load_policy(config: ModelConfig) -> Policy:
+    """Load weights and tokenizer and check that they can be trained on multi-turn conversations.
+
+    Raises:
+        ModelError: missing folder, missing files, or an architecture that this code would silently get wrong.
+        ChatTemplateError: see :func:`freshper.policy.chat.chat_format`.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where = model_folder(config)
+    device = resolve_device(config.device)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where)
+        model = AutoModelForCausalLM.from_pretrained(
+            where, dtype=_DTYPES[config.dtype], attn_implementation=config.attention
+        )
+    except (OSError, ValueError, ImportError) as error:
+        raise ModelError(f"model.path={where}: cannot be loaded as a causal language model: {error}") from error
+    model.to(device)
+    model.eval()
+    if config.gradient_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    parameters = inspect.signature(type(model.base_model).forward).parameters
+    policy = Policy(
+        model=model,
+        tokenizer=tokenizer,
+        chat=chat_format(tokenizer, where),
+        end_ids=_end_ids(model, tokenizer, where),
+        device=device,
+        autocast=None if config.autocast == "none" else _DTYPES[config.autocast],
+        cache_argument="cache" if "cache" in parameters else "past_key_values",
+    )
+    _check_head(policy, where)
+    _check_attention(model, config, where)
+    return policy
+
+
+def _end_ids(model: nn.Module, tokenizer: Any, where: str) -> frozenset[int]:
+    configured = model.generation_config.eos_token_id  # type: ignore[union-attr]
+    ids = configured if isinstance(configured, list) else [configured]
+    found = frozenset(int(i) for i in [*ids, tokenizer.eos_token_id] if i is not None)
+    if not found:
+        raise ModelError(f"model.path={where}: neither tokenizer nor generation_config names an end-of-turn token")
+    return found
+
+
+@torch.no_grad()
+def _check_head(policy: Policy, where: str) -> None:
+    """Logits are computed from hidden states by the output layer alone; refuse models that do more (soft caps, scales)."""
+    ids = torch.arange(4, device=policy.device)[None] + 1
+    whole = policy.model(input_ids=ids).logits.float()
+    ours = policy.logits(policy.hidden(ids))
+    if policy.autocast is None and not torch.allclose(whole, ours, atol=1e-2, rtol=1e-3):
+        raise ModelError(f"model.path={where}: this architecture changes its logits after the output layer; not supported")
+
+
+def _check_attention(model: Any, config: ModelConfig, where: str) -> None:
+    kinds = set(model.config.layer_types) if hasattr(model.config, "layer_types") else {"full_attention"}
+    if kinds == {"full_attention"}:
+        return
+    if kinds == {"full_attention", "sliding_attention"} and model.config.sliding_window >= config.max_length:
+        return
+    raise ModelError(
+        f"model.path={where}: attention layers {sorted(kinds)} are not supported within model.max_length="
+        f"{config.max_length}; expected full attention"
+    )

@@ -1,0 +1,109 @@
+"""Pretrain the small base model on noisy play, as `python -m freshper.policy.pretrain` does.
+
+It clones a player that mostly moves at random, so that the result knows the reply format and a little of the game, as an instruct
+model does, and leaves the rest to reinforcement learning. Loss on the assistant's tokens only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedTokenizerBase, Qwen2ForCausalLM
+
+from freshper.config.env import FrozenLakeConfig
+from freshper.policy.tiny.architecture import new_model
+from freshper.policy.tiny.demonstrations import Demonstrations, Player
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of pretraining with one kind of demonstration."""
+
+    name: str
+    """Label in the progress lines."""
+    share: float
+    """Share of all steps."""
+    episodes: int
+    """Episodes in a step."""
+    max_turns: int
+    """Turns of each episode that are shown."""
+    expert_probability: float
+    """Chance that the demonstrated move is a shortest-path move, else random."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the base weights, besides the environment."""
+
+    seed: int = 0
+    """Fixes weights, demonstrations and their order."""
+    steps: int = 600
+    """Optimiser steps."""
+    learning_rate: float = 3e-3
+    """Peak of the one-cycle schedule (AdamW)."""
+    weight_decay: float = 0.01
+    """AdamW's decoupled weight decay."""
+    clip: float = 1.0
+    """Largest gradient norm."""
+    malformed_probability: float = 0.02
+    """Chance of a demonstrated reply that the environment cannot read."""
+    phases: tuple[Phase, ...] = (Phase("episodes", 1.0, 40, 10, 0.5),)
+    """Played one after the other."""
+
+
+def assistant_loss(model: Qwen2ForCausalLM, conversations: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return the summed cross-entropy (nats) of the assistant's tokens.
+
+    Right padding needs no attention mask: causal attention never looks at what comes later. Logits are computed where they
+    count, one position in ten.
+    """
+    ids = pad_sequence([ids for ids, _ in conversations], batch_first=True)
+    mask = pad_sequence([mask for _, mask in conversations], batch_first=True)[:, 1:]
+    hidden = model.model(ids[:, :-1], use_cache=False).last_hidden_state
+    return cross_entropy(model.lm_head(hidden[mask]), ids[:, 1:][mask], reduction="sum")
+
+
+def pretrain(
+    recipe: Recipe,
+    config: FrozenLakeConfig,
+    tokenizer: PreTrainedTokenizerBase,
+    report: Callable[[int, str, float], None],
+) -> tuple[Qwen2ForCausalLM, list[float]]:
+    """Return the trained model and the loss of every step (nats per assistant token); calls report(step, phase, loss)."""
+    model = new_model(tokenizer, recipe.seed)
+    model.train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.99), weight_decay=recipe.weight_decay
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.learning_rate, total_steps=recipe.steps)
+    demonstrations = Demonstrations(config, tokenizer, recipe.seed)
+    losses: list[float] = []
+    for phase, steps in zip(recipe.phases, phase_steps(recipe), strict=True):
+        player = Player(phase.expert_probability, recipe.malformed_probability)
+        for _ in range(steps):
+            batch = demonstrations.draw(phase.episodes, player, phase.max_turns)
+            tokens = sum(int(mask.sum()) for _, mask in batch)
+            total = 0.0
+            for begin in range(0, len(batch), 10):  # small slices of like length: little padding, caches stay warm
+                loss = assistant_loss(model, batch[begin : begin + 10]) / tokens
+                loss.backward()
+                total += loss.item()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad(set_to_none=True)
+            losses.append(total)
+            report(len(losses), phase.name, total)
+    return model, losses
+
+
+def phase_steps(recipe: Recipe) -> list[int]:
+    """Split the steps by the phases' shares; rounding goes to the last phase."""
+    steps = [int(recipe.steps * phase.share) for phase in recipe.phases]
+    steps[-1] += recipe.steps - sum(steps)
+    return steps

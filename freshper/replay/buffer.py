@@ -1,0 +1,197 @@
+"""The trajectory buffer: packed records under a priority index (paper Algorithm 1, store and sample).
+
+    buffer = ReplayBuffer(config.replay, np.random.default_rng(0))
+    buffer.add(trajectories, None, clock)
+    if buffer.ready(batch_size, clock):
+        draw = buffer.draw(batch_size, clock, beta)
+        buffer.update(draw.keys, new_bases)
+
+One process, one thread: the learner adds, draws and updates in turn, so there is nothing to lock.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freshper.config.replay import ReplayConfig
+from freshper.replay.correction import importance_weights
+from freshper.replay.index import KeyDraw, PriorityIndex, UpdateReport
+from freshper.replay.packing import pack, record_bound, unpack
+from freshper.replay.priority import base_priorities
+from freshper.replay.state import dump_state, load_state
+from freshper.replay.trajectory import Trajectory
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A replay batch of B trajectories, in no order of age. A trajectory may occur more than once."""
+
+    keys: IntArray
+    """[B] identify the rows, for ``ReplayBuffer.update``."""
+    trajectories: list[Trajectory]
+    """[B] unpacked copies."""
+    probabilities: FloatArray
+    """[B] probability of the row under the sampling distribution."""
+    weights: FloatArray
+    """[B] importance-sampling weights in (0, 1]; ones when the correction is disabled."""
+    ages: IntArray
+    """[B] clock now minus clock at insertion, in units of ``replay.age_unit``."""
+    duplicates: int
+    """B minus the number of distinct trajectories."""
+
+
+class ReplayBuffer:
+    """Prioritised replay of whole episodes. The generator is the buffer's own: it is saved and restored with it."""
+
+    def __init__(self, config: ReplayConfig, rng: np.random.Generator) -> None:
+        self.config = config
+        self.rng = rng
+        self.index = PriorityIndex(config)
+        self.records: list[bytes | None] = []
+        """Packed trajectory of every slot; None where nothing lives."""
+        self.record_bytes = 0
+        self.evicted = 0
+        self.stale_updates = 0
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def add(self, trajectories: Sequence[Trajectory], bases: NDArray | None, clock: int) -> IntArray:
+        """Store n trajectories collected at ``clock``; returns their keys [n], which rise and are never reused.
+
+        ``bases`` [n] are base priorities, epsilon included; None computes them from the trajectories (not possible for
+        `td_error`). Under ``initial: max`` rows enter at the largest base alive instead. Raises ValueError, storing
+        nothing, on a bad priority, a clock that goes back, or more trajectories than the capacity.
+        """
+        config = self.config.priority
+        if bases is None:
+            # What enters at the maximum needs no signal of its own yet.
+            maximal = config.initial == "max"
+            bases = np.ones(len(trajectories)) if maximal else base_priorities(config, trajectories)
+        if len(bases) != len(trajectories):
+            raise ValueError(f"{len(trajectories)} trajectories but {len(bases)} base priorities")
+        records = [pack(t) for t in trajectories]
+        added = self.index.add(bases, clock)
+        for slot in added.evicted.tolist():
+            self.record_bytes -= sys.getsizeof(self.records[slot])
+            self.records[slot] = None
+        self.evicted += len(added.evicted)
+        self.records.extend([None] * (self.index.slots - len(self.records)))
+        for slot, record in zip(added.slots.tolist(), records, strict=True):
+            self.records[slot] = record
+            self.record_bytes += sys.getsizeof(record)
+        return added.keys
+
+    def ready(self, batch_size: int, clock: int) -> bool:
+        """Whether ``draw`` can serve: max(warmup, batch_size) rows live, and some of them with sampling mass."""
+        return len(self) >= max(self.config.warmup, batch_size) and self.index.sampler.drawable(clock)
+
+    def draw_keys(self, batch_size: int, clock: int) -> KeyDraw:
+        """Keys, slots and probabilities of a batch, without unpacking. RuntimeError when not ``ready``."""
+        if batch_size < 1:
+            raise ValueError(f"batch size must be at least 1, got {batch_size}")
+        needed = max(self.config.warmup, batch_size)
+        if len(self) < needed:
+            raise RuntimeError(f"replay holds {len(self)} trajectories, fewer than the {needed} that a draw needs")
+        return self.index.draw(batch_size, clock, self.rng)
+
+    def draw(self, batch_size: int, clock: int, beta: float) -> Draw:
+        """A stratified batch at ``clock``, by priority and freshness. RuntimeError when not ``ready``.
+
+        ``beta`` is the present exponent of the importance weights, see ``correction.annealed_beta``.
+        """
+        drawn = self.draw_keys(batch_size, clock)
+        return Draw(
+            keys=drawn.keys,
+            trajectories=[unpack(self._record(slot)) for slot in drawn.slots.tolist()],
+            probabilities=drawn.probabilities,
+            weights=self.weights(drawn.probabilities, clock, beta),
+            ages=self.index.ages(drawn.slots, clock),
+            duplicates=batch_size - len(np.unique(drawn.keys)),
+        )
+
+    def weights(self, probabilities: FloatArray, clock: int, beta: float) -> FloatArray:
+        """Importance-sampling weights of a batch as ``config.is_correction`` has them; ones when disabled."""
+        correction = self.config.is_correction
+        if not correction.enabled:
+            return np.ones(len(probabilities))
+        whole_buffer = correction.normalise == "buffer"
+        return importance_weights(
+            probabilities, beta, self.index.sampler.least_probability(clock) if whole_buffer else None
+        )
+
+    def update(self, keys: NDArray, bases: NDArray) -> UpdateReport:
+        """New base priorities (raw signal plus epsilon) of drawn rows.
+
+        Of a key given twice the last value stays. Keys evicted since the draw are ignored and counted.
+        """
+        report = self.index.update(keys, bases)
+        self.stale_updates += report.stale
+        return report
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored records as Python objects, with the list that holds them."""
+        return self.record_bytes + sys.getsizeof(self.records)
+
+    @staticmethod
+    def memory_bound(capacity: int, tokens: int, turns: int = 16, info_bytes: int = 512) -> int:
+        """Most bytes of ``capacity`` trajectories of ``tokens`` tokens, all of them sampled, any vocabulary."""
+        slot = 8
+        return capacity * (record_bound(tokens, tokens, turns, info_bytes) + slot)
+
+    def metrics(self, clock: int) -> dict[str, float]:
+        """What the buffer looks like at ``clock``. Ages in clock units, shares in [0, 1]. O(number of buckets)."""
+        table, sampler = self.index.table, self.index.sampler
+        order, size = table.order, len(self)
+        ages, counts = clock - table.clock[order], table.count[order]
+        shares = sampler.bucket_shares(clock)[order]
+        newest = table.clock[order] == table.newest_clock
+        mix = self.config.uniform_mix
+        newest_share = (1 - mix) * shares[newest].sum() + mix * counts[newest].sum() / max(size, 1)
+        return {
+            "size": float(size),
+            "fill": size / self.config.capacity,
+            "age_mean": float(ages @ counts) / max(size, 1),
+            "age_max": float(ages.max(initial=0)),
+            "age_drawn_mean": float(ages @ ((1 - mix) * shares + mix * counts / max(size, 1))),
+            "newest_share": float(newest_share),
+            "effective_size": sampler.effective_sample_size(clock),
+            "evicted": float(self.evicted),
+            "stale_updates": float(self.stale_updates),
+            "record_bytes": float(self.nbytes),
+            "index_bytes": float(table.nbytes),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, the generator included, as numpy arrays and one JSON string: fit for ``np.savez``, no pickle."""
+        slots = self.index.table.live_slots()
+        records = [self._record(slot) for slot in slots.tolist()]
+        counters = {"evicted": self.evicted, "stale_updates": self.stale_updates}
+        return dump_state(self.index, records, counters, self.rng)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Become the saved buffer: the same draws follow. Raises ValueError, changing nothing, on a bad state."""
+        index = PriorityIndex(self.config)
+        records, counters = load_state(state, index, self.rng)
+        slots = index.table.live_slots().tolist()
+        self.index = index
+        self.records = [None] * index.slots
+        for slot, record in zip(slots, records, strict=True):
+            self.records[slot] = record
+        self.record_bytes = sum(sys.getsizeof(r) for r in records)
+        self.evicted, self.stale_updates = counters["evicted"], counters["stale_updates"]
+
+    def _record(self, slot: int) -> bytes:
+        record = self.records[slot]
+        assert record is not None, f"slot {slot} is alive but holds no record"
+        return record

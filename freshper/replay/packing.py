@@ -1,0 +1,146 @@
+"""A trajectory as one compact ``bytes`` record, and back, without loss.
+
+Tokens dominate a record, so each per-token array is kept only where it carries information: ids in two bytes when the
+vocabulary allows it, the mask as bits, log-probs and advantages at response tokens only (they are zero elsewhere by
+contract), and advantages as a single number when they are constant, as they are under outcome rewards.
+
+Layout: header | ids | mask bits | log-probs | advantages | spans | rewards | penalties | info JSON. Little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freshper.replay.trajectory import Trajectory
+
+# T, n turns, response tokens, advantages stored, wide ids | return | group, seed, policy version, iteration.
+_HEADER = struct.Struct("<IIIIB d qqqq")
+_DTYPES = {
+    "token_ids": "int32",
+    "response_mask": "bool",
+    "behaviour_logprobs": "float32",
+    "turn_spans": "int32",
+    "turn_rewards": "float32",
+    "turn_penalties": "float32",
+    "advantages": "float32",
+}
+
+
+def pack(trajectory: Trajectory) -> bytes:
+    """The record of ``trajectory``.
+
+    Raises ValueError, or TypeError for something in ``info``, naming the field where the record could not be exact.
+    """
+    t = trajectory
+    for name, dtype in _DTYPES.items():
+        found = getattr(t, name).dtype
+        if found != dtype:
+            raise ValueError(f"{name} has dtype {found}, expected {dtype}")
+    if t.turn_spans.shape != (t.n_turns, 2):
+        raise ValueError(f"turn_spans has shape {t.turn_spans.shape}, expected ({t.n_turns}, 2)")
+    mask = t.response_mask
+    logprobs = _at_responses("behaviour_logprobs", t.behaviour_logprobs, mask)
+    advantages = _at_responses("advantages", t.advantages, mask)
+    bits = advantages.view(np.uint32)
+    if bits.size > 1 and (bits == bits[0]).all():
+        advantages = advantages[:1]
+    ids = t.token_ids
+    wide = bool(ids.size) and bool(ids.min() < 0 or ids.max() > np.iinfo(np.uint16).max)
+    _require_json(t.info, "info")
+    scalars = (t.group_id, t.seed, t.policy_version, t.iteration)
+    try:
+        header = _HEADER.pack(
+            t.n_tokens, t.n_turns, logprobs.size, advantages.size, wide, float(t.episode_return), *scalars
+        )
+    except struct.error as error:
+        names = "group_id, seed, policy_version, iteration"
+        raise ValueError(f"{names} = {scalars} must be integers of at most 64 bits") from error
+    arrays = (
+        ids if wide else ids.astype(np.uint16),
+        np.packbits(mask),
+        logprobs,
+        advantages,
+        t.turn_spans,
+        t.turn_rewards,
+        t.turn_penalties,
+    )
+    info = json.dumps(t.info, separators=(",", ":")).encode()
+    return b"".join((header, *(a.tobytes() for a in arrays), info))
+
+
+def unpack(record: bytes) -> Trajectory:
+    """The trajectory of a record; its arrays own their memory. Raises ValueError on a record that is cut short."""
+    if len(record) < _HEADER.size:
+        raise ValueError(f"record of {len(record)} bytes is shorter than its header of {_HEADER.size}")
+    tokens, turns, responses, stored, wide, episode_return, *scalars = _HEADER.unpack_from(record)
+    group_id, seed, policy_version, iteration = scalars
+    cursor = _HEADER.size
+
+    def take(dtype: Any, count: int) -> NDArray[Any]:
+        nonlocal cursor
+        end = cursor + count * np.dtype(dtype).itemsize
+        if end > len(record):
+            raise ValueError(f"record ends at byte {len(record)}, its arrays need {end}")
+        part = np.frombuffer(record, dtype=dtype, count=count, offset=cursor)
+        cursor = end
+        return part
+
+    ids = take(np.int32 if wide else np.uint16, tokens).astype(np.int32)
+    mask = np.unpackbits(take(np.uint8, (tokens + 7) // 8), count=tokens).astype(np.bool_)
+    if np.count_nonzero(mask) != responses or stored not in (1, responses):
+        raise ValueError(f"record is corrupt: mask, {responses} response tokens and {stored} advantages disagree")
+    logprobs = np.zeros(tokens, dtype=np.float32)
+    logprobs[mask] = take(np.float32, responses)
+    advantages = np.zeros(tokens, dtype=np.float32)
+    advantages[mask] = take(np.float32, stored)
+    spans = take(np.int32, 2 * turns).reshape(turns, 2).copy()
+    rewards, penalties = take(np.float32, turns).copy(), take(np.float32, turns).copy()
+    return Trajectory(
+        token_ids=ids,
+        response_mask=mask,
+        behaviour_logprobs=logprobs,
+        turn_spans=spans,
+        turn_rewards=rewards,
+        turn_penalties=penalties,
+        advantages=advantages,
+        episode_return=episode_return,
+        group_id=group_id,
+        seed=seed,
+        policy_version=policy_version,
+        iteration=iteration,
+        info=json.loads(record[cursor:]),
+    )
+
+
+def record_bound(tokens: int, response_tokens: int, turns: int, info_bytes: int, wide_ids: bool = True) -> int:
+    """Most bytes that a packed trajectory of this size takes as a Python object."""
+    empty_bytes_object = 33
+    ids = tokens * (4 if wide_ids else 2)
+    return empty_bytes_object + _HEADER.size + ids + (tokens + 7) // 8 + 8 * response_tokens + 16 * turns + info_bytes
+
+
+def _at_responses(name: str, values: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+    # A masked product leaves -0.0 behind, which is zero enough.
+    stray = np.flatnonzero((values != 0) & ~mask)
+    if stray.size:
+        raise ValueError(f"{name} is {values[stray[0]]} at token {stray[0]}, which was not sampled; expected 0")
+    return values[mask]
+
+
+def _require_json(value: object, path: str) -> None:
+    """Raise TypeError unless ``value`` survives JSON: no tuples, numpy values or keys that are not strings."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"{path} has the key {key!r}; keys must be strings")
+            _require_json(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            _require_json(item, f"{path}[{position}]")
+    elif value is not None and not isinstance(value, (str, int, float)):
+        raise TypeError(f"{path} is a {type(value).__name__}; only JSON values can be stored")

@@ -1,0 +1,196 @@
+"""Play many episodes side by side and return them as trajectories.
+
+An episode's tokens are the ids that were fed and sampled, in order. Prompt text is tokenised once, when it appears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from freshper.policy.chat import encode
+from freshper.policy.load import Policy
+from freshper.replay.trajectory import Trajectory
+from freshper.rollout.engine import Engine, Turn
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends an episode besides its environment, and what a bad reply costs in training."""
+
+    max_length: int
+    """Most tokens of a conversation."""
+    format_penalty: float
+    """Training reward of a turn whose action cannot be parsed (<= 0)."""
+
+
+@dataclass
+class _Episode:
+    """An episode while it is being played."""
+
+    env: gymnasium.Env[str, str]
+    seed: int
+    group_id: int
+    ids: list[int]
+    response: list[bool]
+    logprobs: list[float]
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    valid: list[bool] = field(default_factory=list)
+    dropped_mass: list[float] = field(default_factory=list)
+    success: bool = False
+    truncated: str = ""
+
+    def add_prompt(self, ids: Sequence[int]) -> None:
+        self.ids += ids
+        self.response += [False] * len(ids)
+        self.logprobs += [0.0] * len(ids)
+
+    def add_turn(self, turn: Turn) -> None:
+        start = len(self.ids)
+        self.ids += turn.token_ids
+        self.response += [True] * len(turn.token_ids)
+        self.logprobs += turn.logprobs
+        self.spans.append((start, len(self.ids)))
+        self.dropped_mass.append(turn.dropped_mass)
+
+
+def collect(
+    policy: Policy,
+    engine: Callable[[], Engine],
+    make_env: Callable[[], gymnasium.Env[str, str]],
+    seeds: Sequence[int],
+    limits: Limits,
+    policy_version: int,
+    iteration: int,
+    lock_step: int = 0,
+) -> list[Trajectory]:
+    """Play one episode per environment seed.
+
+    Args:
+        policy: its tokenizer and chat format.
+        engine: makes an engine with all lanes closed.
+        make_env: makes an environment.
+        seeds: environment seeds.
+        limits: episode length and format penalty.
+        policy_version: optimiser steps taken so far.
+        iteration: stamped on the trajectories.
+        lock_step: episodes side by side; 0 means all.
+
+    Returns:
+        One trajectory per seed, in order, with advantages still zero.
+    """
+    width = lock_step or len(seeds)
+    envs = [make_env() for _ in range(min(width, len(seeds)))]
+    decoder = _Decoder(policy)
+    done: list[Trajectory] = []
+    for first in range(0, len(seeds), width):
+        part = seeds[first : first + width]
+        episodes = _play(policy, engine(), envs[: len(part)], part, limits, decoder, first)
+        done += [_freeze(episode, limits, policy_version, iteration) for episode in episodes]
+    return done
+
+
+def _play(
+    policy: Policy,
+    engine: Engine,
+    envs: list[gymnasium.Env[str, str]],
+    seeds: Sequence[int],
+    limits: Limits,
+    decoder: _Decoder,
+    first_group: int,
+) -> list[_Episode]:
+    episodes, texts = [], []
+    for lane, (env, seed) in enumerate(zip(envs, seeds, strict=True)):
+        observation, info = env.reset(seed=int(seed))
+        texts.append(policy.chat.first_prompt(info.get("system", ""), observation))
+        episodes.append(_Episode(env, int(seed), first_group + lane, [], [], []))
+    prompts = encode(policy.tokenizer, texts)
+    longest = max(len(prompt) for prompt in prompts)
+    if longest + 2 > limits.max_length:
+        raise ValueError(
+            f"the first prompt takes {longest} tokens, which leaves no room within model.max_length={limits.max_length}"
+        )
+    for episode, prompt in zip(episodes, prompts, strict=True):
+        episode.add_prompt(prompt)
+    turns = engine.start(prompts)
+    active = list(range(len(episodes)))
+    while True:
+        going, texts = [], []
+        for lane, turn in zip(active, turns, strict=True):
+            episode = episodes[lane]
+            episode.add_turn(turn)
+            observation, reward, terminated, truncated, info = episode.env.step(decoder.text(turn.token_ids))
+            episode.rewards.append(float(reward))
+            episode.valid.append(bool(info["valid"]))
+            episode.success = bool(info["success"])
+            if truncated:
+                episode.truncated = "turns"
+            if not (terminated or truncated):
+                going.append(lane)
+                texts.append(policy.chat.next_prompt(observation))
+        if not going:
+            return episodes
+        active, prompts = [], []
+        for lane, ids in zip(going, encode(policy.tokenizer, texts), strict=True):
+            episode = episodes[lane]
+            if episode.ids[-1] == ids[0]:  # the policy sampled the end-of-turn token that the template would add
+                ids = ids[1:]
+            if len(episode.ids) + len(ids) + 1 > limits.max_length:
+                episode.truncated = "length"
+                continue
+            episode.add_prompt(ids)
+            active.append(lane)
+            prompts.append(ids)
+        if not active:
+            return episodes
+        turns = engine.extend(active, prompts)
+
+
+class _Decoder:
+    """Text of sampled ids; grid games repeat a few replies thousands of times, so the latest ones are remembered."""
+
+    _MOST = 4096
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.known: dict[tuple[int, ...], str] = {}
+
+    def text(self, ids: Sequence[int]) -> str:
+        key = tuple(ids)
+        if key not in self.known:
+            if len(self.known) >= self._MOST:
+                self.known.clear()
+            self.known[key] = self.policy.tokenizer.decode(ids, skip_special_tokens=True)
+        return self.known[key]
+
+
+def _freeze(episode: _Episode, limits: Limits, policy_version: int, iteration: int) -> Trajectory:
+    valid = np.asarray(episode.valid)
+    rewards = np.asarray(episode.rewards, dtype=np.float32)
+    info: dict[str, Any] = {
+        "success": episode.success,
+        "valid_rate": float(valid.mean()),
+        "truncated": episode.truncated,
+    }
+    if any(episode.dropped_mass):
+        info["dropped_mass"] = float(np.mean(episode.dropped_mass))
+    return Trajectory(
+        token_ids=np.asarray(episode.ids, dtype=np.int32),
+        response_mask=np.asarray(episode.response),
+        behaviour_logprobs=np.asarray(episode.logprobs, dtype=np.float32),
+        turn_spans=np.asarray(episode.spans, dtype=np.int32).reshape(-1, 2),
+        turn_rewards=rewards,
+        turn_penalties=np.where(valid, 0.0, limits.format_penalty).astype(np.float32),
+        advantages=np.zeros(len(episode.ids), dtype=np.float32),
+        episode_return=float(rewards.sum()),
+        group_id=episode.group_id,
+        seed=episode.seed,
+        policy_version=policy_version,
+        iteration=iteration,
+        info=info,
+    )

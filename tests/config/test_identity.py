@@ -1,0 +1,54 @@
+"""Equal science, equal identity, whatever the spelling."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from freshper.config.compose import compose_config
+from freshper.config.identity import canonical_json, digest, identity, run_name, run_path
+from freshper.config.load import load_config
+
+
+def test_the_hash_is_pinned():
+    # Changing this orphans every run folder that exists.
+    values = {"b": [1, 2.5, None, True], "a": {"tau": 500.0, "never": math.inf, "zero": -0.0, "name": "é"}}
+    text = '{"a":{"name":"\\u00e9","never":"inf","tau":500.0,"zero":0.0},"b":[1,2.5,null,true]}'
+    assert canonical_json(values) == text
+    assert digest(values) == "3f55b3c747"
+
+
+@pytest.mark.parametrize("spelling", ["500", "500.0", "5e2", "+5.0E+2", "'500'"])
+def test_one_number_has_one_identity(spelling):
+    assert identity(compose_config([f"replay.decay.tau={spelling}"])) == identity(compose_config())
+
+
+def test_the_order_of_keys_does_not_matter():
+    one = load_config({"seed": 3, "replay": {"capacity": 600, "warmup": 2}})
+    two = load_config({"replay": {"warmup": 2, "capacity": 600}, "seed": 3})
+    assert identity(one) == identity(two)
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["output.root=elsewhere", "trainer.threads=2", "tracking.project=x", "model.device=cpu", "resume=never", "checkpoint.every=3"],
+)
+def test_where_and_how_a_run_is_made_is_not_part_of_it(override):
+    assert identity(compose_config([override])) == identity(compose_config())
+
+
+@pytest.mark.parametrize("override", ["seed=1", "replay.decay.tau=501", "rollout.episodes=64", "model.dtype=bfloat16"])
+def test_what_is_learned_is(override):
+    assert identity(compose_config([override])) != identity(compose_config())
+
+
+def test_run_name_and_folder(tmp_path):
+    config = compose_config(["seed=4", "variant=on_policy", f"output.root={tmp_path}"])
+    assert run_name(config) == f"frozenlake-tiny-on_policy-seed4-{identity(config)}"
+    assert len(identity(config)) == 10
+    assert run_path(config) == tmp_path / run_name(config)
+    named = compose_config(["output.name=mine", f"output.root={tmp_path}"])
+    assert run_path(named) == tmp_path / "mine"
+    odd = compose_config(["variant.name='my arm/1'"])
+    assert "/" not in run_name(odd) and " " not in run_name(odd)

@@ -1,0 +1,112 @@
+"""The recipe of the small base model, and the base that ships."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import freshper.policy.tiny
+from freshper.config.env import FrozenLakeConfig
+from freshper.envs.answer import parse_action
+from freshper.envs.frozen_lake import REPLY, FrozenLakeText
+from freshper.envs.lake_map import ACTIONS
+from freshper.policy.tiny.architecture import new_model
+from freshper.policy.tiny.demonstrations import Player, encode, play
+from freshper.policy.tiny.measure import measure
+from freshper.policy.tiny.pretrain import Phase, Recipe, assistant_loss, phase_steps, pretrain
+from freshper.policy.tiny.tokenizer import build_tokenizer
+
+BASE = Path(freshper.policy.tiny.__file__).parent / "base"
+CONFIG = FrozenLakeConfig()
+SHORT = Recipe(steps=6, phases=(Phase("a", 0.5, 6, 1, 0.5), Phase("b", 0.5, 4, 10, 0.1)))
+
+
+def quiet(step: int, phase: str, loss: float) -> None:
+    pass
+
+
+def test_a_few_steps_lower_the_loss_and_repeat_exactly() -> None:
+    tokenizer = build_tokenizer()
+    first, losses = pretrain(SHORT, CONFIG, tokenizer, quiet)
+    again, repeated = pretrain(SHORT, CONFIG, tokenizer, quiet)
+    other, _ = pretrain(Recipe(seed=1, steps=6, phases=SHORT.phases), CONFIG, tokenizer, quiet)
+    assert len(losses) == 6 and losses[-1] < losses[0]
+    assert losses == repeated
+    weights, same, different = (model.state_dict() for model in (first, again, other))
+    assert all(torch.equal(weights[name], same[name]) for name in weights)
+    assert not torch.equal(weights["lm_head.weight"], different["lm_head.weight"])
+
+
+def test_phases_share_all_steps() -> None:
+    assert phase_steps(Recipe(steps=7, phases=SHORT.phases)) == [3, 4]
+
+
+def test_only_replies_are_learned() -> None:
+    tokenizer = build_tokenizer()
+    messages = play(FrozenLakeText(CONFIG), 0, Player(1.0, 0.0), np.random.default_rng(0), 10)
+    ids, mask = encode(tokenizer, messages)
+    replies = [message["content"] for message in messages if message["role"] == "assistant"]
+    assert len(replies) >= 1 and all(parse_action(reply, ACTIONS) for reply in replies)
+    assert tokenizer.decode(ids[mask]) == "".join(f"{reply}<|end|>" for reply in replies)
+
+
+def test_padding_changes_no_loss() -> None:
+    tokenizer = build_tokenizer()
+    model = new_model(tokenizer, 0)
+    env, rng = FrozenLakeText(CONFIG), np.random.default_rng(0)
+    batch = [encode(tokenizer, play(env, seed, Player(0.5, 0.1), rng, 10)) for seed in range(4)]
+    with torch.no_grad():
+        alone = sum(assistant_loss(model, [conversation]).item() for conversation in batch)
+        assert assistant_loss(model, batch).item() == pytest.approx(alone, rel=1e-5)
+
+
+def test_malformed_demonstrations_are_malformed() -> None:
+    env, rng = FrozenLakeText(CONFIG), np.random.default_rng(0)
+    for seed in range(20):
+        for message in play(env, seed, Player(0.5, 1.0), rng, 10):
+            assert message["role"] != "assistant" or parse_action(message["content"], ACTIONS) is None
+
+
+def test_the_shipped_base_is_complete() -> None:
+    record = json.loads((BASE / "recipe.json").read_text())
+    assert record["recipe"]["steps"] == Recipe().steps and record["recipe"]["seed"] == 0
+    assert record["recipe"]["phases"] == json.loads(json.dumps([vars(phase) for phase in Recipe().phases]))
+    assert record["env"] == CONFIG.model_dump()
+    assert {"python", "torch", "transformers", "tokenizers", "numpy"} <= set(record["versions"])
+    assert record["parameters"] < 1_000_000 and record["final_loss"] > 0
+    assert record["sampled"]["episodes"] >= 512 and 0.15 <= record["sampled"]["success"] <= 0.30
+    assert record["sampled"]["valid"] > 0.95
+    files = {path.name for path in BASE.iterdir()}
+    assert {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+    } <= files
+    assert sum(path.stat().st_size for path in BASE.iterdir()) < 2_000_000
+
+
+def test_the_shipped_base_answers_in_format() -> None:
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(BASE), AutoTokenizer.from_pretrained(BASE)
+    assert model.dtype == torch.float32 and model.config.vocab_size == len(tokenizer)
+    assert tokenizer.get_vocab() == build_tokenizer().get_vocab()
+    score = measure(model, tokenizer, CONFIG, episodes=48, seed=1)
+    assert score.valid > 0.9
+    assert len(score.optimal_by_turn) <= CONFIG.max_turns
+    prompt = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": REPLY.format("Up")}]
+    assert tokenizer.apply_chat_template(prompt, tokenize=False).endswith("<answer>Up</answer><|end|>")
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    began = time.perf_counter()
+    command = [sys.executable, "-X", "importtime", "-m", "freshper.policy.pretrain", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert "--steps" in done.stdout and "torch" not in done.stderr
+    assert time.perf_counter() - began < 10  # under 1 s when the machine is idle
