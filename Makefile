@@ -7,7 +7,8 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-BENCH_INSTALLED := $(VENV)/.installed-bench
+BENCH := $(VENV)-bench
+BENCH_INSTALLED := $(BENCH)/.installed
 
 # Spinning OpenMP barriers slow torch 10 to 100 times on shared cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -24,8 +25,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-$(BENCH_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+# The peers want other versions of pandas, filelock, ... than our tests run with: an environment of their own.
+$(BENCH_INSTALLED): pyproject.toml constraints.txt
+	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
+	grep -E '^(torch|transformers|numpy)==' constraints.txt > $(BENCH)/constraints.txt
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c $(BENCH)/constraints.txt -e '.[bench]'
 	@touch $@
 
 install: $(INSTALLED) ## set up .venv
@@ -52,9 +56,9 @@ format: $(INSTALLED) ## let ruff fix and format
 	$(BIN)/ruff format .
 
 bench: $(BENCH_INSTALLED) ## benchmarks beside peers
-	TORCHDYNAMO_DISABLE=1 $(BIN)/python benchmarks/replay_buffer.py $(ARGS)
-	TORCHDYNAMO_DISABLE=1 $(BIN)/python benchmarks/iteration.py $(ARGS)
+	TORCHDYNAMO_DISABLE=1 $(BENCH)/bin/python benchmarks/replay_buffer.py $(ARGS)
+	TORCHDYNAMO_DISABLE=1 $(BENCH)/bin/python benchmarks/iteration.py $(ARGS)
 
 clean: ## remove caches and .venv; outputs/ stays
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find freshper tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

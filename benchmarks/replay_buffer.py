@@ -10,8 +10,9 @@ Index cost only: rows carry no trajectory here and one float in the peers, the l
 the whole buffer with real trajectories. What an operation covers:
 
     fill             N rows, 128 at a time
-    draw             128 rows by priority. Ours: keys and probabilities, nothing changed since the last draw.
+    draw             128 rows by priority, nothing changed since the last draw. Ours: keys.
                      cpprb: `sample`, which cannot leave out weights and payload. tianshou: `sample_indices`
+    draw + weights   draw, then IS weights normalised by the batch: what all three can do
     draw, changed    the same after a push of 128 and an update of 128 (not timed), so that no cache is warm
     IS weights       of a drawn batch, normalised by the batch (tianshou: `get_weight`; cpprb: part of draw)
     IS, buffer max   ours only: normalised over all rows
@@ -25,13 +26,14 @@ the whole buffer with real trajectories. What an operation covers:
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.metadata
 import importlib.util
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +61,6 @@ class Ours:
         self.index = PriorityIndex(config)
         self.rng = np.random.default_rng(0)
         self.clock = 0
-        self.oldest = 0
 
     def push(self, priorities: np.ndarray) -> None:
         self.clock += 1
@@ -69,10 +70,11 @@ class Ours:
         return self.index.draw(B, self.clock, self.rng)
 
     def weights(self, drawn: Any) -> np.ndarray:
-        return importance_weights(drawn.probabilities, BETA)
+        return importance_weights(self.index.probabilities(drawn.slots, self.clock), BETA)
 
     def weights_by_buffer(self, drawn: Any) -> np.ndarray:
-        return importance_weights(drawn.probabilities, BETA, self.index.sampler.least_probability(self.clock))
+        probabilities = self.index.probabilities(drawn.slots, self.clock)
+        return importance_weights(probabilities, BETA, self.index.sampler.least_probability(self.clock))
 
     def ids(self, drawn: Any) -> np.ndarray:
         return drawn.keys
@@ -171,7 +173,15 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure(buffers: list[Any], operations: dict[str, Callable[[Any], float]], repeats: int) -> dict[str, list[float]]:
+def fill_up(buffer: Any, priorities: np.ndarray) -> None:
+    """Push all rows, B at a time."""
+    for start in range(0, len(priorities), B):
+        buffer.push(priorities[start : start + B])
+
+
+def measure(
+    buffers: list[Any], operations: Mapping[str, Callable[[Any], float]], repeats: int
+) -> dict[str, list[float]]:
     """Median seconds per operation and buffer, taking turns; NaN where a buffer lacks the operation."""
     table = {}
     for name, run in operations.items():
@@ -188,7 +198,7 @@ def bench_index(size: int, kinds: list[Any], repeats: int) -> dict[str, list[flo
     for kind in kinds:
         buffer = kind(size)
         buffers.append(buffer)
-        fill.append(timed(lambda buffer=buffer: [buffer.push(priorities[i : i + B]) for i in range(0, size, B)]))
+        fill.append(timed(functools.partial(fill_up, buffer, priorities)))
 
     def change(buffer: Any) -> None:
         buffer.push(rng.random(B) + 1e-3)
@@ -231,6 +241,7 @@ def bench_index(size: int, kinds: list[Any], repeats: int) -> dict[str, list[flo
 
     small = {
         "draw": lambda buffer: timed(buffer.draw),
+        "draw + weights": lambda buffer: timed(lambda: buffer.weights(buffer.draw())),
         "draw, changed": draw_changed,
         "IS weights": weights,
         "IS, buffer max": weights_by_buffer,
@@ -272,19 +283,24 @@ def bench_buffer(size: int, repeats: int) -> list[str]:
     rng = np.random.default_rng(2)
     lines = []
     for response in (4, 12):
-        batch = [text_trajectory(rng, 400, 8, response) for _ in range(B)]
-        buffer = ReplayBuffer(ReplayConfig(capacity=size), rng)
-        clock = 0
-        for clock in range(size // B + 2):
-            buffer.add(batch, None, clock)
-        push = np.median([timed(lambda: buffer.add(batch, None, clock)) for _ in range(repeats)])
-        draw = np.median([timed(lambda: buffer.draw(B, clock, BETA)) for _ in range(repeats)])
-        lines.append(
-            f"{size:>9,} trajectories of 400 tokens, 8 turns of {response:>2} sampled tokens: "
-            f"push 128 {push * 1e3:.2f} ms, draw 128 {draw * 1e3:.2f} ms, "
-            f"{buffer.nbytes / len(buffer):,.0f} bytes each stored, index {buffer.index.table.nbytes / len(buffer):.0f}"
-        )
+        lines.append(bench_trajectories(rng, size, response, repeats))
     return lines
+
+
+def bench_trajectories(rng: np.random.Generator, size: int, response: int, repeats: int) -> str:
+    """One such line."""
+    batch = [text_trajectory(rng, 400, 8, response) for _ in range(B)]
+    buffer = ReplayBuffer(ReplayConfig(capacity=size), rng)
+    clock = 0
+    for clock in range(size // B + 2):
+        buffer.add(batch, None, clock)
+    push = np.median([timed(lambda: buffer.add(batch, None, clock)) for _ in range(repeats)])
+    draw = np.median([timed(lambda: buffer.draw(B, clock, BETA)) for _ in range(repeats)])
+    return (
+        f"{size:>9,} trajectories of 400 tokens, 8 turns of {response:>2} sampled tokens: "
+        f"push 128 {push * 1e3:.2f} ms, draw 128 {draw * 1e3:.2f} ms, "
+        f"{buffer.nbytes / len(buffer):,.0f} bytes each stored, index {buffer.index.table.nbytes / len(buffer):.0f}"
+    )
 
 
 def describe_machine() -> str:
@@ -313,20 +329,22 @@ def main() -> None:
         else:
             kinds.append(kind)
             print(f"{kind.name} {importlib.metadata.version(kind.name)}")
-    print(f"{B} rows per operation, alpha {ALPHA}, exponential decay with tau {TAU:g} (ours); medians of {args.repeats}")
+    print(
+        f"{B} rows per operation, alpha {ALPHA}, exponential decay with tau {TAU:g} (ours); medians of {args.repeats}"
+    )
     print("index cost: rows carry no trajectory (ours) or one float (peers)\n")
-    header = f"{'N':>9}  {'operation':<15}{'freshper':>12}"
-    print(header + "".join(f"{kind.name:>12}{'ratio':>8}" for kind in kinds[1:]))
+    header = f"{'N':>9}  {'operation':<15}{'freshper':>14}"
+    print(header + "".join(f"{kind.name:>14}{'ratio':>8}" for kind in kinds[1:]))
     for size in sizes:
         for name, seconds in bench_index(size, kinds, args.repeats).items():
             ours = seconds[0]
-            line = f"{size:>9,}  {name:<15}" + (f"{'none':>12}" if name == "refresh" else f"{ours * 1e6:>9.1f} us")
+            line = f"{size:>9,}  {name:<15}" + (f"{'none':>14}" if name == "refresh" else f"{ours * 1e6:>11.1f} us")
             for peer in seconds[1:]:
                 if np.isnan(peer):
-                    line += f"{'-':>12}{'-':>8}"
+                    line += f"{'-':>14}{'-':>8}"
                 else:
                     ratio = "-" if name == "refresh" else f"{peer / ours:.2f}"
-                    line += f"{peer * 1e6:>9.1f} us{ratio:>8}"
+                    line += f"{peer * 1e6:>11.1f} us{ratio:>8}"
             print(line, flush=True)
         print()
     for line in bench_buffer(10_000, 9):

@@ -17,7 +17,12 @@ RUN = Path(__file__).resolve().parents[1] / "run.py"
 def run(cwd, *arguments, python=()):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, *python, str(RUN), *arguments], cwd=cwd, capture_output=True, text=True, env=environment, timeout=60
+        [sys.executable, *python, str(RUN), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
     )
 
 
@@ -45,9 +50,9 @@ def test_dry_run_prints_config_folder_and_report_and_writes_nothing(tmp_path):
 
 
 def test_dry_run_of_a_sweep_writes_nothing_either(tmp_path):
-    done = run(tmp_path, "-m", "dry_run=true", "variant=on_policy,freshper", "seed=0,1")
+    done = run(tmp_path, "-m", "dry_run=true", "variant=on_policy,freshper")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("dry run: nothing written") == 4
+    assert done.stdout.count("dry run: nothing written") == 2
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,7 +77,10 @@ BAD_INPUT = {
     ),
     "capacity below a batch": (["replay.capacity=64"], ["replay.capacity = 64", "rollout.episodes = 128"]),
     "td_error without a critic": (["replay.priority.base=td_error"], ["replay.priority.base = td_error", "critic"]),
-    "missing model folder": (["model=hf", "model.path=/no/such/model"], ["model.path = /no/such/model", "no such folder"]),
+    "missing model folder": (
+        ["model=hf", "model.path=/no/such/model"],
+        ["model.path = /no/such/model", "no such folder"],
+    ),
     "no model path": (["model=hf"], ["model.path", "folder"]),
     "unwritable output": (["output.root=/dev/null/runs"], ["output.root = /dev/null/runs", "/dev/null is not one"]),
     "sweep without -m": (["seed=0,1"], ["seed = 0,1", "-m"]),

@@ -17,8 +17,8 @@ def extract_answer(text: str) -> str | None:
 def parse_action(text: str, actions: Sequence[str]) -> str | None:
     """Return the member of `actions` that the reply names, in its own spelling; None if the reply is not valid.
 
-    Only the first tag counts, so a reply cannot list several moves and have the first legal one picked. Tag and action are matched
-    without regard to case.
+    Only the first tag counts, so a reply cannot list several moves and have the first legal one picked. Tag and
+    action are matched without regard to case.
     """
     answer = extract_answer(text)
     if answer is None:

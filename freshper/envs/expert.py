@@ -8,7 +8,8 @@ from freshper.envs.lake_map import ACTIONS, goal_distances
 def optimal_actions(desc: list[str]) -> list[tuple[int, ...]]:
     """Return, for every tile (row-major), the ids of all actions that shorten the way to the goal.
 
-    Empty on the goal, on holes and where the goal cannot be reached. On slippery ice these are the moves that one would intend
+    Empty on the goal, on holes and where the goal cannot be reached. On slippery ice these are the moves that one
+    would intend
     if nothing slipped, not the solution of the stochastic problem.
     """
     size = len(desc)

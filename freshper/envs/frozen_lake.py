@@ -1,4 +1,4 @@
-"""Text FrozenLake: gymnasium's dynamics, a new solvable map for every seed, a chat message per turn (paper section 3)."""
+"""Text FrozenLake: gymnasium's dynamics, a new solvable map per seed, a chat message per turn (paper section 3)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _MAX_TEXT = 4096
 class FrozenLakeText(gymnasium.Env[str, str]):
     """Walk from start to goal over ice with holes; one chat turn is one move.
 
-    An observation is the user message of the turn, an action the assistant's reply. A reply without a legal action in its
-    answer tag wastes the turn: nobody moves (nor slips) and the reward is 0. Reward is 1 on reaching the goal, else 0. The
+    An observation is the user message of the turn, an action the assistant's reply. A reply without a legal action in
+    its answer tag wastes the turn: nobody moves (nor slips) and the reward is 0. Reward is 1 on reaching the goal,
+    else 0. The
     format penalty of training is not part of it. The seed fixes map and slips.
     """
 

@@ -1,4 +1,4 @@
-"""Build an environment from its config section. Importing this module registers `freshper/FrozenLake-v0` with gymnasium."""
+"""Build an environment from its config section; importing this registers `freshper/FrozenLake-v0` with gymnasium."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import gymnasium
 from freshper.config.env import EnvConfig
 from freshper.envs.frozen_lake import FrozenLakeText
 
-gymnasium.register(id="freshper/FrozenLake-v0", entry_point=FrozenLakeText)
+gymnasium.register(id="freshper/FrozenLake-v0", entry_point="freshper.envs.frozen_lake:FrozenLakeText")
 
 
 def make_env(config: EnvConfig) -> gymnasium.Env[str, str]:
-    """Return a new environment without wrappers; `gymnasium.make("freshper/FrozenLake-v0", config=...)` adds gymnasium's."""
+    """Return a new environment, without the wrappers that `gymnasium.make("freshper/FrozenLake-v0")` adds."""
     return FrozenLakeText(config)

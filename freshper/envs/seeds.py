@@ -10,9 +10,9 @@ from freshper.config.env import EnvConfig
 def train_seed(config: EnvConfig, run_seed: int, index: int) -> int:
     """Return the environment seed of training episode `index` of the run with `run_seed`.
 
-    Always in [config.train_seed, config.eval_seed), so below every evaluation seed. Hashing both numbers gives runs unrelated maps
-    (run_seed + index would make run 1 a shifted copy of run 0); two episodes share a seed by chance about once in the width of
-    that range.
+    Always in [config.train_seed, config.eval_seed), so below every evaluation seed. Hashing both numbers gives runs
+    unrelated maps (run_seed + index would make run 1 a shifted copy of run 0); two episodes share a seed by chance
+    about once in the width of that range.
     """
     width = config.eval_seed - config.train_seed
     if width <= 0:

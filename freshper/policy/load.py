@@ -18,6 +18,8 @@ TINY_FOLDER = Path(__file__).parent / "tiny" / "base"
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
+_GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
+
 
 class ModelError(ValueError):
     """A model folder that cannot be used as a policy."""
@@ -88,12 +90,12 @@ def load_policy(config: ModelConfig) -> Policy:
         ModelError: missing folder, missing files, or an architecture that this code would silently get wrong.
         ChatTemplateError: see :func:`freshper.policy.chat.chat_format`.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     where = model_folder(config)
     device = resolve_device(config.device)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(where)
+        tokenizer = load_tokenizer(where)
         model = AutoModelForCausalLM.from_pretrained(
             where, dtype=_DTYPES[config.dtype], attn_implementation=config.attention
         )
@@ -116,6 +118,19 @@ def load_policy(config: ModelConfig) -> Policy:
     _check_head(policy, where)
     _check_attention(model, config, where)
     return policy
+
+
+def load_tokenizer(where: str) -> Any:
+    """Load the tokenizer exactly as its files say.
+
+    AutoTokenizer lets the model's type overrule a generic tokenizer class: beside a Qwen2 model it rebuilds the vocabulary
+    with Qwen's own splitting rules, which gives other ids for the same text without a warning.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    from transformers.models.auto.tokenization_auto import get_tokenizer_config
+
+    generic = get_tokenizer_config(where).get("tokenizer_class") in _GENERIC_TOKENIZERS
+    return (PreTrainedTokenizerFast if generic else AutoTokenizer).from_pretrained(where)
 
 
 def _end_ids(model: nn.Module, tokenizer: Any, where: str) -> frozenset[int]:

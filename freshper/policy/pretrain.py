@@ -1,7 +1,7 @@
-"""Make the small base model again: python -m freshper.policy.pretrain --out outputs/base (about three minutes on one thread).
+"""Make the small base model again (minutes on one thread): python -m freshper.policy.pretrain --out outputs/base
 
-Writes a Hugging Face folder (weights, tokenizer, chat template) with recipe.json beside it: settings, seed, versions, final
-loss and the measured success. The folder that ships with freshper is freshper/policy/tiny/base.
+Writes a Hugging Face folder (weights, tokenizer, chat template) with recipe.json beside it: settings, seed, versions,
+final loss and the measured success. The folder that ships with freshper is freshper/policy/tiny/base.
 """
 
 from __future__ import annotations

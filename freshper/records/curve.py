@@ -35,6 +35,7 @@ STYLE: dict[str, Any] = {
     "grid.linewidth": 0.8,
     "axes.axisbelow": True,
     "legend.frameon": False,
+    "svg.hashsalt": "freshper",
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
 }

@@ -1,11 +1,8 @@
-"""Where the priorities live: rows grouped into buckets that share one clock value, hence one age.
+"""Which rows live: grouped into buckets that share one clock value, hence one age.
 
 Freshness then never touches a row. A row stores base^alpha once; its age factor belongs to its bucket, of which there
 are few. A clock value with more rows than ``width`` simply fills several buckets. Keys rise by one per row and the rows
 of a bucket are consecutive, so a key is found by bisection over the buckets' first keys, without a dictionary.
-
-Sums and extrema of a bucket are recomputed from its rows when next asked for after a change, never adjusted by a
-difference, so they cannot drift.
 """
 
 from __future__ import annotations
@@ -18,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freshper.replay.bucket_order import BucketOrder
+from freshper.replay.masses import BucketMasses
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# A row is searched in two steps: over sums of blocks of this many rows, then inside one block.
-_BLOCK = 16
-# Masses keep this far from the ends of float64, so that no sum of them overflows.
-_LARGEST_MASS = 1e290
+_NO_ROW = -1.0
 
 
 @dataclass
@@ -40,32 +35,24 @@ class Extrema:
 
 
 class BucketTable:
-    """Masses base^alpha of the live rows. Slot = bucket * width + offset addresses a row; buckets are recycled."""
+    """Live rows with their priorities. Slot = bucket * width + offset addresses a row; buckets are recycled."""
 
-    def __init__(self, alpha: float, width: int) -> None:
-        self.alpha = alpha
+    def __init__(self, width: int) -> None:
         self.width = width
-        self.block = min(width, _BLOCK)
         self.rows = 0
         self.next_key = 0
-        self.newest_clock = int(np.iinfo(np.int64).min)
-        """Clock of the last row added, alive or not."""
+        self.newest_clock = 0
+        """Clock of the last row added, still alive or not; clocks start at 0."""
         self.base = np.zeros((0, width))
         """Base priority of each row; -1 where no row lives."""
-        self.mass = np.zeros((0, width))
-        self.block_reach = np.zeros((0, self.block))
-        """Running sums of the masses inside each block."""
-        self.bucket_reach = np.zeros((0, width // self.block))
-        """Running sums of the blocks inside each bucket."""
+        self.masses = BucketMasses(width)
         self.clock = np.zeros(0, dtype=np.int64)
         self.first_key = np.zeros(0, dtype=np.int64)
         self.count = np.zeros(0, dtype=np.int64)
-        self.total = np.zeros(0)
         self._queue = BucketOrder()
         self._free: list[int] = []
         self._open = -1
         self._open_used = 0
-        self._touched: list[IntArray] = []
         self._stale_extrema = np.zeros(0, dtype=np.bool_)
         self._extrema = Extrema(*(np.zeros(0) for _ in range(4)))
 
@@ -77,29 +64,10 @@ class BucketTable:
     @property
     def nbytes(self) -> int:
         """Bytes of the per-row arrays, free slots included."""
-        return self.base.nbytes + self.mass.nbytes + self.block_reach.nbytes
-
-    @property
-    def alive(self) -> NDArray[np.bool_]:
-        """[buckets, width] where a row lives. O(number of rows)."""
-        return self.base >= 0
-
-    def masses_of(self, bases: FloatArray) -> FloatArray:
-        """base^alpha; a base of zero has mass zero also when alpha is 0. ValueError where float64 cannot hold it."""
-        with np.errstate(over="ignore"):
-            masses = bases**self.alpha
-        if not len(bases) or (bases.min() > 0 and 1 / _LARGEST_MASS <= masses.min() and masses.max() <= _LARGEST_MASS):
-            return masses
-        positive = bases > 0
-        bad = positive & ~((masses >= 1 / _LARGEST_MASS) & (masses <= _LARGEST_MASS))
-        if bad.any():
-            entry = int(np.argmax(bad))
-            raise ValueError(f"base priority of entry {entry}, {bases[entry]}, to the power {self.alpha} leaves float64")
-        # Where the base is zero: 0^0 would be 1.
-        return masses * positive
+        return self.base.nbytes + self.masses.nbytes
 
     def require_clock(self, clock: int) -> None:
-        """ValueError if ``clock`` lies before the newest row."""
+        """ValueError if ``clock`` lies before the newest row, or before 0."""
         if clock < self.newest_clock:
             raise ValueError(
                 f"clock {clock} is before {self.newest_clock}, that of the newest row; it must not go back"
@@ -114,12 +82,13 @@ class BucketTable:
         self.newest_clock = clock
         keys = np.arange(self.next_key, self.next_key + n, dtype=np.int64)
         slots = np.empty(n, dtype=np.int64)
-        head = 0
+        head, used = 0, np.zeros(0, dtype=np.int64)
         if self._open >= 0 and self.clock[self._open] == clock:
             head = min(n, self.width - self._open_used)
             slots[:head] = self._open * self.width + self._open_used + np.arange(head)
             self.count[self._open] += head
             self._open_used += head
+            used = np.array([self._open])
         if head < n:
             fresh = self._take_buckets(-(-(n - head) // self.width))
             slots[head:] = (fresh[:, None] * self.width + np.arange(self.width)).reshape(-1)[: n - head]
@@ -129,25 +98,22 @@ class BucketTable:
             self._open, self._open_used = int(fresh[-1]), n - head - (len(fresh) - 1) * self.width
             self.count[self._open] = self._open_used
             self._queue.append(fresh, self.first_key[fresh])
+            used = np.concatenate((used, fresh)) if head else fresh
         self.rows += n
         self.next_key += n
-        self.base.reshape(-1)[slots] = bases
-        self.mass.reshape(-1)[slots] = masses
-        self._mark_run(slots)
+        self._write(slots, bases, masses, used)
         return keys, slots
 
     def write(self, slots: IntArray, bases: FloatArray, masses: FloatArray) -> None:
         """Set the priorities of live rows. Of a slot given twice the last value stays."""
-        self.base.reshape(-1)[slots] = bases
-        self.mass.reshape(-1)[slots] = masses
-        self._touched.append(slots)
+        self._write(slots, bases, masses, None)
 
     def remove(self, slots: IntArray) -> None:
         """Forget live rows (distinct slots); empty buckets become free for reuse."""
         buckets = slots // self.width
         np.subtract.at(self.count, buckets, 1)
-        self._clear(slots)
-        self._touched.append(slots)
+        self.rows -= len(slots)
+        self._write(slots, _NO_ROW, 0.0, None)
         self._release(len(np.unique(buckets[self.count[buckets] == 0])))
 
     def remove_oldest(self, n: int) -> IntArray:
@@ -156,19 +122,19 @@ class BucketTable:
         front = self.order[:n]
         reach = self.count[front].cumsum()
         emptied = int(reach.searchsorted(n, side="right"))
-        last = min(emptied, len(front) - 1)
-        slots = self.live_slots(front[: last + 1])[:n]
+        touched = front[: emptied + 1].copy()
+        slots = self.live_slots(touched)[:n]
         if emptied < len(front):
             self.count[front[emptied]] = reach[emptied] - n
         self.count[front[:emptied]] = 0
-        self._clear(slots)
-        self._mark_run(slots)
+        self.rows -= n
+        self._write(slots, _NO_ROW, 0.0, touched)
         self._release(emptied)
         return slots
 
     def find(self, keys: IntArray) -> IntArray:
         """Slots of ``keys``, [n]; -1 for a key that is no longer, or was never, alive."""
-        if not self.order.size:
+        if not self.rows:
             return np.full(len(keys), -1, dtype=np.int64)
         first_keys = self._queue.first_keys
         place = first_keys.searchsorted(keys, side="right") - 1
@@ -184,7 +150,7 @@ class BucketTable:
     def keys_at(self, slots: IntArray) -> IntArray:
         """Keys of live rows."""
         buckets = slots // self.width
-        return self.first_key[buckets] + (slots - buckets * self.width)
+        return self.first_key[buckets] + slots - buckets * self.width
 
     def live_slots(self, buckets: IntArray | None = None) -> IntArray:
         """Slots of the live rows of ``buckets``, bucket by bucket; of all in order of age, oldest first, if None."""
@@ -192,38 +158,16 @@ class BucketTable:
         place, offset = np.nonzero(self.base[buckets] >= 0)
         return buckets[place] * self.width + offset
 
-    def refresh_totals(self) -> IntArray:
-        """Bring ``total`` and the running sums up to date; returns the buckets that had changed, possibly repeated."""
-        if not self._touched:
-            return np.zeros(0, dtype=np.int64)
-        slots = np.concatenate(self._touched)
-        self._touched = []
-        blocks = slots // self.block if len(slots) < len(self.block_reach) else np.arange(len(self.block_reach))
-        reach = self.mass.reshape(-1, self.block).take(blocks, axis=0).cumsum(axis=1)
-        self.block_reach[blocks] = reach
-        per_bucket = self.bucket_reach.shape[1]
-        buckets = blocks
-        if per_bucket > 1:
-            buckets = blocks // per_bucket
-            sums = self.block_reach[:, -1].reshape(-1, per_bucket)
-            reach = sums.take(buckets, axis=0).cumsum(axis=1)
-            self.bucket_reach[buckets] = reach
-        self.total[buckets] = reach[:, -1]
-        self._stale_extrema[buckets] = True
-        return buckets
-
     def extrema(self) -> Extrema:
         """Extrema per bucket. Costs one pass over the rows of the buckets changed since the last call."""
-        self.refresh_totals()
         changed = np.flatnonzero(self._stale_extrema)
         if changed.size:
-            mass, e = self.mass[changed], self._extrema
-            live = np.where(self.base[changed] >= 0, mass, np.inf)
+            base, mass, e = self.base[changed], self.masses.rows[changed], self._extrema
+            live, total = np.where(base >= 0, mass, np.inf), mass.sum(axis=1)
             e.least_mass[changed] = live.min(axis=1)
             e.least_positive_mass[changed] = np.where(live > 0, live, np.inf).min(axis=1)
-            e.largest_base[changed] = self.base[changed].max(axis=1, initial=0.0)
-            total = np.where(self.total[changed] > 0, self.total[changed], 1.0)
-            e.concentration[changed] = np.square(mass / total[:, None]).sum(axis=1)
+            e.largest_base[changed] = base.max(axis=1, initial=0.0)
+            e.concentration[changed] = np.square(mass / np.where(total > 0, total, 1.0)[:, None]).sum(axis=1)
             self._stale_extrema[changed] = False
         return self._extrema
 
@@ -233,7 +177,7 @@ class BucketTable:
         return {
             "slots": slots,
             "bases": self.base.reshape(-1)[slots],
-            "masses": self.mass.reshape(-1)[slots],
+            "masses": self.masses.at(slots),
             "order": self.order.copy(),
             "clocks": self.clock[self.order],
             "first_keys": self.first_key[self.order],
@@ -251,7 +195,6 @@ class BucketTable:
             raise ValueError("slots are not distinct, or not those of the buckets in use")
         if np.any(np.diff(state["clocks"]) < 0) or np.any(np.diff(state["first_keys"]) <= 0):
             raise ValueError("clocks or keys of the buckets are not in order of age")
-        self._free = []
         self._grow(len(buckets))
         self._free = free.tolist()
         self._queue.append(order, state["first_keys"])
@@ -261,16 +204,16 @@ class BucketTable:
         self.next_key, self.newest_clock, self._open, self._open_used = state["counters"].tolist()
         if self.rows and not self.keys_at(slots).max() < self.next_key:
             raise ValueError(f"next key {self.next_key} is already in use")
+        if self._open != -1 and self._open not in order or not 0 <= self._open_used <= self.width:
+            raise ValueError(f"open bucket {self._open} with {self._open_used} rows is not in use")
         self.write(slots, state["bases"], state["masses"])
 
-    def _clear(self, slots: IntArray) -> None:
-        self.base.reshape(-1)[slots] = -1.0
-        self.mass.reshape(-1)[slots] = 0.0
-        self.rows -= len(slots)
-
-    def _mark_run(self, slots: IntArray) -> None:
-        # Slots in unbroken sequence: every block-th, and the last, meet every block that they touch.
-        self._touched += [slots[:: self.block], slots[-1:]]
+    def _write(
+        self, slots: IntArray, bases: FloatArray | float, masses: FloatArray | float, within: IntArray | None
+    ) -> None:
+        self.base.reshape(-1)[slots] = bases
+        self.masses.write(slots, masses, within)
+        self._stale_extrema[slots // self.width if within is None else within] = True
 
     def _release(self, emptied: int) -> None:
         if emptied:
@@ -290,20 +233,15 @@ class BucketTable:
     def _grow(self, extra: int) -> None:
         """Room for ``extra`` more buckets; doubling makes the copies constant per row over the life of the table."""
         old = len(self.clock)
-
-        def longer(array: NDArray) -> NDArray:
-            return np.concatenate((array, np.zeros((extra, *array.shape[1:]), dtype=array.dtype)))
-
-        for name in ("mass", "bucket_reach", "clock", "first_key", "count", "total", "_stale_extrema"):
-            setattr(self, name, longer(getattr(self, name)))
-        self.base = np.concatenate((self.base, np.full((extra, self.width), -1.0)))
-        self.block_reach = np.zeros((self.mass.size // self.block, self.block))
-        # All running sums are due again after the move.
-        self._touched.append(np.arange(self.mass.size))
+        zeros = np.zeros(extra, dtype=np.int64)
+        self.clock = np.concatenate((self.clock, zeros))
+        self.first_key = np.concatenate((self.first_key, zeros))
+        self.count = np.concatenate((self.count, zeros))
+        self.base = np.concatenate((self.base, np.full((extra, self.width), _NO_ROW)))
+        self.masses.grow(extra)
         e = self._extrema
-        self._extrema = Extrema(
-            *(longer(a) for a in (e.least_mass, e.least_positive_mass, e.largest_base, e.concentration))
-        )
+        parts = (e.least_mass, e.least_positive_mass, e.largest_base, e.concentration)
+        self._extrema = Extrema(*(np.concatenate((part, np.zeros(extra))) for part in parts))
         # Never used buckets must show neutral extrema too.
-        self._stale_extrema[old:] = True
+        self._stale_extrema = np.concatenate((self._stale_extrema, np.ones(extra, dtype=np.bool_)))
         self._free[:0] = range(old + extra - 1, old - 1, -1)

@@ -96,7 +96,7 @@ class ReplayBuffer:
         return len(self) >= max(self.config.warmup, batch_size) and self.index.sampler.drawable(clock)
 
     def draw_keys(self, batch_size: int, clock: int) -> KeyDraw:
-        """Keys, slots and probabilities of a batch, without unpacking. RuntimeError when not ``ready``."""
+        """Keys and slots of a batch, without unpacking. RuntimeError when not ``ready``."""
         if batch_size < 1:
             raise ValueError(f"batch size must be at least 1, got {batch_size}")
         needed = max(self.config.warmup, batch_size)
@@ -110,11 +110,12 @@ class ReplayBuffer:
         ``beta`` is the present exponent of the importance weights, see ``correction.annealed_beta``.
         """
         drawn = self.draw_keys(batch_size, clock)
+        probabilities = self.index.probabilities(drawn.slots, clock)
         return Draw(
             keys=drawn.keys,
             trajectories=[unpack(self._record(slot)) for slot in drawn.slots.tolist()],
-            probabilities=drawn.probabilities,
-            weights=self.weights(drawn.probabilities, clock, beta),
+            probabilities=probabilities,
+            weights=self.weights(probabilities, clock, beta),
             ages=self.index.ages(drawn.slots, clock),
             duplicates=batch_size - len(np.unique(drawn.keys)),
         )

@@ -31,9 +31,11 @@ def importance_weights(probabilities: FloatArray, beta: float, smallest: float |
     """
     if not 0 <= beta <= 1:
         raise ValueError(f"beta must be in [0, 1], got {beta}")
-    if not np.all(probabilities > 0):
-        raise ValueError(f"entry {int(np.argmin(probabilities > 0))} of the batch was drawn with probability zero")
-    least = probabilities.min() if smallest is None else smallest
+    least = probabilities.min()
+    if not least > 0:
+        raise ValueError(f"entry {int(np.argmin(probabilities))} of the batch was drawn with probability {least}")
+    if smallest is not None:
+        least = smallest
     return (least / probabilities) ** beta
 
 

@@ -49,6 +49,8 @@ def log_sampling_decay(config: DecayConfig, alpha: float, ages: ArrayLike) -> Fl
     log_w = log_decay(config, ages)
     if config.placement == "outside_alpha":
         return log_w
+    if alpha > 0:
+        return alpha * log_w
     return np.multiply(log_w, alpha, out=np.full_like(log_w, -np.inf), where=log_w > -np.inf)
 
 

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from freshper.config.replay import ReplayConfig
 from freshper.replay.buckets import BucketTable
-from freshper.replay.eviction import fifo, lowest_priority
+from freshper.replay.eviction import lowest_priority
+from freshper.replay.masses import masses_of
 from freshper.replay.priority import checked_bases
 from freshper.replay.sampler import PrioritySampler
 
@@ -39,8 +40,9 @@ class KeyDraw:
     """A draw without its trajectories; all [B]."""
 
     keys: IntArray
+    """Identify the rows for as long as they live, and are never reused."""
     slots: IntArray
-    probabilities: FloatArray
+    """Where the rows are until the next insertion."""
 
 
 def bucket_width(capacity: int) -> int:
@@ -53,8 +55,8 @@ class PriorityIndex:
 
     def __init__(self, config: ReplayConfig) -> None:
         self.config = config
-        self.table = BucketTable(config.priority.alpha, bucket_width(config.capacity))
-        self.sampler = PrioritySampler(self.table, config.decay, config.uniform_mix)
+        self.table = BucketTable(bucket_width(config.capacity))
+        self.sampler = PrioritySampler(self.table, config.decay, config.priority.alpha, config.uniform_mix)
 
     def __len__(self) -> int:
         return self.table.rows
@@ -62,7 +64,7 @@ class PriorityIndex:
     @property
     def slots(self) -> int:
         """Slots addressable now; grows as rows arrive."""
-        return self.table.alive.size
+        return self.table.base.size
 
     def add(self, bases: ArrayLike, clock: int) -> Added:
         """Insert one row per base priority, evicting as many rows first as the capacity requires.
@@ -75,14 +77,12 @@ class PriorityIndex:
         n, capacity = len(bases), self.config.capacity
         if n > capacity:
             raise ValueError(f"{n} trajectories at once do not fit a replay capacity of {capacity}")
-        masses = self.table.masses_of(bases)
+        masses = masses_of(bases, self.config.priority.alpha)
         self.table.require_clock(clock)
-        evicted = self._victims(self.table.rows + n - capacity, clock)
-        if evicted.size:
-            self.table.remove(evicted)
+        evicted = self._evict(self.table.rows + n - capacity, clock)
         if self.config.priority.initial == "max":
             bases = np.full(n, self.largest_base() or 1.0)
-            masses = self.table.masses_of(bases)
+            masses = masses_of(bases, self.config.priority.alpha)
         keys, slots = self.table.append(bases, masses, clock)
         return Added(keys, slots, evicted)
 
@@ -99,28 +99,34 @@ class PriorityIndex:
         bases = checked_bases(bases, keys)
         if keys.shape != bases.shape:
             raise ValueError(f"{keys.shape} keys but {bases.shape} base priorities")
-        masses = self.table.masses_of(bases)
+        masses = masses_of(bases, self.config.priority.alpha)
         slots = self.table.find(keys)
         live = slots >= 0
-        if live.all():
+        applied = int(np.count_nonzero(live))
+        if applied == len(keys):
             self.table.write(slots, bases, masses)
         else:
             self.table.write(slots[live], bases[live], masses[live])
-        applied = int(np.count_nonzero(live))
         return UpdateReport(applied, len(keys) - applied)
 
     def draw(self, size: int, clock: int, rng: np.random.Generator) -> KeyDraw:
         """Stratified draw of ``size`` rows at ``clock``, with replacement."""
         slots = self.sampler.draw(size, clock, rng)
-        return KeyDraw(self.table.keys_at(slots), slots, self.sampler.probabilities(slots, clock))
+        return KeyDraw(self.table.keys_at(slots), slots)
+
+    def probabilities(self, slots: IntArray, clock: int) -> FloatArray:
+        """Probability of live rows under the sampling distribution at ``clock``."""
+        return self.sampler.probabilities(slots, clock)
 
     def ages(self, slots: IntArray, clock: int) -> IntArray:
         """Ages of live rows, in clock units."""
         return clock - self.table.clock[slots // self.table.width]
 
-    def _victims(self, n: int, clock: int) -> IntArray:
+    def _evict(self, n: int, clock: int) -> IntArray:
         if n <= 0:
             return np.zeros(0, dtype=np.int64)
         if self.config.eviction == "fifo":
-            return fifo(self.table, n)
-        return lowest_priority(self.table, self.sampler, n, clock)
+            return self.table.remove_oldest(n)
+        victims = lowest_priority(self.sampler, n, clock)
+        self.table.remove(victims)
+        return victims

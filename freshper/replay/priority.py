@@ -45,10 +45,9 @@ def checked_bases(bases: ArrayLike, keys: NDArray[np.int64] | None = None) -> Fl
     bases = np.array(bases, dtype=np.float64)
     if bases.ndim != 1:
         raise ValueError(f"base priorities must be one-dimensional, got shape {bases.shape}")
-    # A NaN fails both comparisons, so one test covers all three faults.
-    valid = (bases >= 0) & (bases < np.inf)
-    if not valid.all():
-        entry = int(np.argmin(valid))
+    # A NaN is its array's minimum, and fails the comparison as negative and infinite entries do.
+    if len(bases) and not (bases.min() >= 0 and bases.max() < np.inf):
+        entry = int(np.argmin((bases >= 0) & (bases < np.inf)))
         key = "" if keys is None else f" (key {keys[entry]})"
         raise ValueError(f"base priority of entry {entry}{key} is {bases[entry]}; it must be finite and >= 0")
     return bases

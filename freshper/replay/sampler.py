@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from freshper.config.replay import DecayConfig
 from freshper.replay.buckets import BucketTable
 from freshper.replay.decay import is_clock_invariant, log_sampling_decay
+from freshper.replay.masses import BELOW_ONE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -23,28 +24,29 @@ IntArray = NDArray[np.int64]
 # Leave the reference before the total mass comes near the ends of float64 (1e-308, 1e308): what is still
 # representable then reaches down to a share of 1e-150 of the total.
 _TOTAL_RANGE = (1e-150, 1e150)
-# The largest float below 1. Times a positive sum it rounds to less than the sum.
-_BELOW_ONE = 1 - 2.0**-53
 
 
 class PrioritySampler:
     """Draws from a ``BucketTable``. Reads the table only; all its own state is a cache, save the reference."""
 
-    def __init__(self, table: BucketTable, config: DecayConfig, uniform_mix: float) -> None:
+    def __init__(self, table: BucketTable, config: DecayConfig, alpha: float, uniform_mix: float) -> None:
         self.table = table
         self.config = config
+        self.alpha = alpha
         self.mix = uniform_mix
         self.reference: tuple[int, float] = (0, 0.0)
         """Clock at which the decay of clock-invariant laws is 1, and the logarithm that every mass is divided by."""
         self._invariant = is_clock_invariant(config)
         self._clock: int | None = None
         self._mass = np.zeros(0)
-        self._cumulative = np.zeros(0)
+        self._reach = np.zeros(1)
+        """Running sums of the bucket masses, after a leading zero."""
+        self._strata = np.zeros(0)
 
     def total(self, clock: int) -> float:
         """Mass of all rows at ``clock``, relative to the reference: 0 when nothing can be drawn by priority."""
         self._synchronise(clock)
-        return float(self._cumulative[-1]) if self._cumulative.size else 0.0
+        return float(self._reach[-1])
 
     def drawable(self, clock: int) -> bool:
         """Whether a draw at ``clock`` is possible: a live row, and mass unless sampling is uniform altogether."""
@@ -54,7 +56,9 @@ class PrioritySampler:
         """Slots [size] of a stratified draw with replacement, in no order of age. RuntimeError if not drawable."""
         if not self.drawable(clock):
             raise RuntimeError(f"nothing to draw: {self.table.rows} rows with total sampling mass 0 at clock {clock}")
-        return self.locate((np.arange(size) + rng.random(size)) / size, clock)
+        if len(self._strata) != size:
+            self._strata = np.arange(size, dtype=np.float64)
+        return self.locate((self._strata + rng.random(size)) / size, clock)
 
     def locate(self, positions: FloatArray, clock: int) -> IntArray:
         """Slots of positions in [0, 1]: the first 1 - mix of the interval is by priority, the rest uniform over rows.
@@ -76,9 +80,9 @@ class PrioritySampler:
         if total == 0:
             p = np.zeros(len(slots))
         else:
-            buckets, sums = slots // self.table.width, self.table.total
+            buckets, sums = slots // self.table.width, self.table.masses.total
             # A bucket without mass has sum 0; its rows have mass 0 as well.
-            p = self.table.mass.reshape(-1)[slots] / np.maximum(sums[buckets], np.finfo(np.float64).tiny)
+            p = self.table.masses.at(slots) / np.maximum(sums[buckets], np.finfo(np.float64).tiny)
             p *= self._mass[buckets] / total
         return p if self.mix == 0 else (1 - self.mix) * p + self.mix / self.table.rows
 
@@ -91,7 +95,7 @@ class PrioritySampler:
         """Smallest P > 0 over all live rows, from one minimum per bucket; inf when there is none."""
         share, extrema = self.bucket_shares(clock), self.table.extrema()
         live = share > 0
-        least = share[live] * (extrema.least_positive_mass[live] / self.table.total[live])
+        least = share[live] * (extrema.least_positive_mass[live] / self.table.masses.total[live])
         smallest = float(least[least > 0].min(initial=np.inf))
         if self.mix == 0:
             return smallest
@@ -109,34 +113,37 @@ class PrioritySampler:
 
     def log_age_factor(self, buckets: IntArray, clock: int) -> FloatArray:
         """Logarithm of the age factor of the sampling weight of ``buckets`` at ``clock``."""
-        return log_sampling_decay(self.config, self.table.alpha, clock - self.table.clock[buckets])
+        return log_sampling_decay(self.config, self.alpha, clock - self.table.clock[buckets])
 
     def _synchronise(self, clock: int) -> None:
         order = self.table.order
         self.table.require_clock(clock)
-        changed = self.table.refresh_totals()
-        all_of_them = len(self._mass) != len(self.table.total) or (not self._invariant and clock != self._clock)
+        changed = self.table.masses.refresh()
+        all_of_them = len(self._mass) != len(self.table.masses.total) or (not self._invariant and clock != self._clock)
         if not (all_of_them or changed.size):
             return
         self._clock = clock
         if all_of_them:
-            changed = np.arange(len(self.table.total))
+            changed = np.arange(len(self.table.masses.total))
             self._mass = np.zeros(len(changed))
+            self._reach = np.zeros(len(changed) + 1)
             if not self._invariant:
                 self.reference = (clock, self.reference[1])
         self._mass[changed] = self._relative_mass(changed)
-        self._cumulative = self._mass.cumsum()
-        if order.size and not _TOTAL_RANGE[0] <= self._cumulative[-1] <= _TOTAL_RANGE[1]:
+        np.cumsum(self._mass, out=self._reach[1:])
+        if order.size and not _TOTAL_RANGE[0] <= self._reach[-1] <= _TOTAL_RANGE[1]:
             self._move_reference()
 
     def _log_mass(self, buckets: IntArray) -> FloatArray:
         with np.errstate(divide="ignore"):
-            return np.log(self.table.total[buckets]) + self.log_age_factor(buckets, self.reference[0])
+            log_total = np.log(self.table.masses.total.take(buckets))
+        return log_total + self.log_age_factor(buckets, self.reference[0])
 
     def _relative_mass(self, buckets: IntArray) -> FloatArray:
+        log_mass = self._log_mass(buckets) - self.reference[1]
         # Overflow is an answer here: the range check moves the reference.
         with np.errstate(over="ignore"):
-            return np.exp(self._log_mass(buckets) - self.reference[1])
+            return np.exp(log_mass)
 
     def _move_reference(self) -> None:
         order = self.table.order
@@ -151,20 +158,14 @@ class PrioritySampler:
         self.reference = (self.reference[0], largest if np.isfinite(largest) else 0.0)
         self._mass = np.zeros_like(self._mass)
         self._mass[order] = self._relative_mass(order)
-        self._cumulative = self._mass.cumsum()
+        np.cumsum(self._mass, out=self._reach[1:])
 
     def _by_priority(self, positions: FloatArray, clock: int) -> IntArray:
-        table, total = self.table, self.total(clock)
-        target = np.minimum(positions, _BELOW_ONE) * total
-        buckets = self._cumulative.searchsorted(target, side="right")
-        mass = self._mass[buckets]
-        inside = (target - (self._cumulative[buckets] - mass)) / mass
-        blocks = buckets
-        if table.block < table.width:
-            block, inside = _first_above(table.block_sum.take(buckets, axis=0), inside)
-            blocks = buckets * table.block_sum.shape[1] + block
-        offset, _ = _first_above(table.mass.reshape(-1, table.block).take(blocks, axis=0), inside)
-        return blocks * table.block + offset
+        # A position rounded up to 1 must stay below the total.
+        target = np.minimum(positions, BELOW_ONE) * self.total(clock)
+        buckets = self._reach[1:].searchsorted(target, side="right")
+        before = self._reach.take(buckets)
+        return self.table.masses.search(buckets, (target - before) / (self._reach.take(buckets + 1) - before))
 
     def _uniformly(self, positions: FloatArray) -> IntArray:
         table = self.table
@@ -172,20 +173,5 @@ class PrioritySampler:
         reach = table.count.cumsum()
         buckets = reach.searchsorted(rank, side="right")
         rank -= reach[buckets] - table.count[buckets]
-        offset = np.argmax(np.cumsum(table.alive[buckets], axis=1) > rank[:, None], axis=1)
+        offset = np.argmax(np.cumsum(table.base[buckets] >= 0, axis=1) > rank[:, None], axis=1)
         return buckets * table.width + offset
-
-
-def _first_above(parts: FloatArray, share: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Per line of ``parts`` [n, k], the first part whose running sum exceeds ``share`` [n] of the line's sum.
-
-    Also returns how far into that part the share reaches, [n], in [0, 1) up to rounding. Each line needs
-    a positive sum; the part found always is positive, because the running sum rises there.
-    """
-    reach = parts.cumsum(axis=1)
-    # Rounding upstream may leave the share a little outside [0, 1), where it would find a part of size zero.
-    target = np.minimum(np.maximum(share, 0.0), _BELOW_ONE) * reach[:, -1]
-    found = (reach > target[:, None]).argmax(axis=1)
-    lines = np.arange(len(parts))
-    part = parts[lines, found]
-    return found, (target - (reach[lines, found] - part)) / part

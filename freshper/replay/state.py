@@ -11,6 +11,7 @@ import numpy as np
 
 from freshper.config.replay import ReplayConfig
 from freshper.replay.index import PriorityIndex
+from freshper.replay.masses import masses_of
 from freshper.replay.packing import unpack
 from freshper.replay.priority import checked_bases
 
@@ -71,7 +72,7 @@ def load_state(
             raise ValueError(f"replay state has {len(arrays[name])} {name} for {len(arrays['order'])} buckets")
     if rows > index.config.capacity:
         raise ValueError(f"replay state holds {rows} rows, more than the capacity {index.config.capacity}")
-    masses = index.table.masses_of(checked_bases(arrays["bases"]))
+    masses = masses_of(checked_bases(arrays["bases"]), index.config.priority.alpha)
     if not np.allclose(masses, arrays["masses"], rtol=1e-12, atol=0):
         raise ValueError("masses in the replay state are not its base priorities to the power alpha")
     records = _records(arrays["records"], arrays["offsets"])

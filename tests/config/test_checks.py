@@ -126,7 +126,9 @@ def test_a_chat_template_file_will_do(tmp_path):
     assert hf(folder) is None
 
 
-@pytest.mark.parametrize("path", ["/no/such/folder", "./missing", "missing", "a/b/c", "~/no-such-folder-x", "../org/name"])
+@pytest.mark.parametrize(
+    "path", ["/no/such/folder", "./missing", "missing", "a/b/c", "~/no-such-folder-x", "../org/name"]
+)
 def test_a_path_that_does_not_exist(path):
     assert "no such folder" in hf(path)
 

@@ -32,7 +32,14 @@ def test_the_order_of_keys_does_not_matter():
 
 @pytest.mark.parametrize(
     "override",
-    ["output.root=elsewhere", "trainer.threads=2", "tracking.project=x", "model.device=cpu", "resume=never", "checkpoint.every=3"],
+    [
+        "output.root=elsewhere",
+        "trainer.threads=2",
+        "tracking.project=x",
+        "model.device=cpu",
+        "resume=never",
+        "checkpoint.every=3",
+    ],
 )
 def test_where_and_how_a_run_is_made_is_not_part_of_it(override):
     assert identity(compose_config([override])) == identity(compose_config())

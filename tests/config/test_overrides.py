@@ -48,7 +48,8 @@ def test_plus_is_explained():
 
 
 @pytest.mark.parametrize(
-    "override", ["++replay.decay.tau=3", "~env", "+experiment=smoke", "hydra.verbose=true", "hydra/launcher=basic", "+x@hydra.y=z"]
+    "override",
+    ["++replay.decay.tau=3", "~env", "+experiment=smoke", "hydra.verbose=true", "hydra/launcher=basic", "+x@hydra.y=z"],
 )
 def test_what_hydra_can_do_stays_possible(override):
     if override.startswith("+x"):

@@ -9,7 +9,7 @@ from freshper.envs.seeds import eval_seed, train_seed
 def test_train_and_eval_seeds_never_meet() -> None:
     config = FrozenLakeConfig()
     train = {train_seed(config, run, index) for run in range(5) for index in range(2000)}
-    assert 0 <= min(train) and max(train) < config.eval_seed == eval_seed(config, 0)
+    assert min(train) >= 0 and max(train) < config.eval_seed == eval_seed(config, 0)
     assert [eval_seed(config, index) for index in (0, 1, 7)] == [1_000_000_000, 1_000_000_001, 1_000_000_007]
 
 

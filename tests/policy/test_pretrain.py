@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 import freshper.policy.tiny
 from freshper.config.env import FrozenLakeConfig
@@ -20,7 +20,7 @@ from freshper.policy.tiny.architecture import new_model
 from freshper.policy.tiny.demonstrations import Player, encode, play
 from freshper.policy.tiny.measure import measure
 from freshper.policy.tiny.pretrain import Phase, Recipe, assistant_loss, phase_steps, pretrain
-from freshper.policy.tiny.tokenizer import build_tokenizer
+from freshper.policy.tiny.tokenizer import build_tokenizer, load_tokenizer
 
 BASE = Path(freshper.policy.tiny.__file__).parent / "base"
 CONFIG = FrozenLakeConfig()
@@ -94,9 +94,13 @@ def test_the_shipped_base_is_complete() -> None:
 
 
 def test_the_shipped_base_answers_in_format() -> None:
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(BASE), AutoTokenizer.from_pretrained(BASE)
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(BASE), load_tokenizer(BASE)
     assert model.dtype == torch.float32 and model.config.vocab_size == len(tokenizer)
-    assert tokenizer.get_vocab() == build_tokenizer().get_vocab()
+    # Weights and tokenizer must belong together: a change of the environment's texts changes the words, hence the ids.
+    fresh = build_tokenizer()
+    assert tokenizer.get_vocab() == fresh.get_vocab()
+    observation, _ = FrozenLakeText(CONFIG).reset(seed=0)
+    assert tokenizer(observation).input_ids == fresh(observation).input_ids
     score = measure(model, tokenizer, CONFIG, episodes=48, seed=1)
     assert score.valid > 0.9
     assert len(score.optimal_by_turn) <= CONFIG.max_turns

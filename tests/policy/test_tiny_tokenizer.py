@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from jinja2.exceptions import TemplateError
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from freshper.config.env import FrozenLakeConfig
 from freshper.envs.frozen_lake import REPLY, SYSTEM, FrozenLakeText, instruction
 from freshper.envs.lake_map import ACTIONS
-from freshper.policy.tiny.tokenizer import ANSWER_TAGS, BOARD_SYMBOLS, VOCABULARY, build_tokenizer
+from freshper.policy.tiny.tokenizer import ANSWER_TAGS, BOARD_SYMBOLS, VOCABULARY, build_tokenizer, load_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_token_counts(tokenizer: PreTrainedTokenizerFast) -> None:
 
 def test_saving_and_building_again_give_the_same_tokenizer(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     tokenizer.save_pretrained(tmp_path)
-    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    loaded = load_tokenizer(tmp_path)
     text = render(tokenizer, conversation(2))
     assert loaded.get_vocab() == tokenizer.get_vocab() == build_tokenizer().get_vocab()
     assert loaded(text).input_ids == tokenizer(text).input_ids == build_tokenizer()(text).input_ids

@@ -12,7 +12,8 @@ def tiny_config(tokenizer: PreTrainedTokenizerBase) -> Qwen2Config:
     """Return the architecture for a tokenizer: hidden 64, 3 layers, tied embeddings, one row per token.
 
     As many key-value heads as heads: on a CPU, repeating shared ones costs more than the smaller cache saves. The
-    initialisation of 0.08 is not a detail: with the usual 0.02 a model this narrow stays on a plateau for hundreds of steps.
+    initialisation of 0.08 is not a detail: with the usual 0.02 a model this narrow stays on a plateau for hundreds of
+    steps.
     """
     return Qwen2Config(
         vocab_size=len(tokenizer),
@@ -32,6 +33,6 @@ def tiny_config(tokenizer: PreTrainedTokenizerBase) -> Qwen2Config:
 
 
 def new_model(tokenizer: PreTrainedTokenizerBase, seed: int) -> Qwen2ForCausalLM:
-    """Return a freshly initialised float32 model; sets torch's global seed, from which transformers draws the weights."""
+    """Return a newly initialised float32 model; sets torch's global seed, from which transformers draws weights."""
     torch.manual_seed(seed)
     return Qwen2ForCausalLM(tiny_config(tokenizer)).float()

@@ -49,7 +49,7 @@ def play(env: FrozenLakeText, seed: int, player: Player, rng: np.random.Generato
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: list[Message]) -> tuple[Tensor, Tensor]:
-    """Return token ids [T] of a conversation and a mask [T] of the tokens that the assistant wrote, its end marker included."""
+    """Return token ids [T] of a conversation and a mask [T] of the assistant's tokens, end markers included."""
     ids = torch.tensor(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False))
     start, end = tokenizer.convert_tokens_to_ids("<|assistant|>"), tokenizer.eos_token_id
     mask = torch.zeros(len(ids), dtype=torch.bool)

@@ -39,7 +39,7 @@ class Score:
 def reply_ids(
     model: Qwen2ForCausalLM, prompts: list[Tensor], greedy: bool, generator: torch.Generator
 ) -> list[list[int]]:
-    """Continue each prompt up to the end marker at temperature 1 (or greedily), recomputing the whole prefix each time."""
+    """Continue each prompt up to the end marker at temperature 1 (or greedily), recomputing the prefix each time."""
     end = model.config.eos_token_id
     replies: list[list[int]] = [[] for _ in prompts]
     for _ in range(_MAX_NEW_TOKENS):
@@ -68,7 +68,7 @@ def measure(
     seed: int,
     greedy: bool = False,
 ) -> Score:
-    """Play evaluation seeds 0 to `episodes` - 1 in lockstep with the whole history as context; `seed` fixes the sampling."""
+    """Play the first `episodes` evaluation seeds in lockstep, whole history as context; `seed` fixes the sampling."""
     model.eval()
     generator = torch.Generator().manual_seed(seed)
     envs = [FrozenLakeText(config) for _ in range(episodes)]
@@ -91,7 +91,7 @@ def measure(
         ]
         still_active, valid, optimal, chance = [], 0, 0, 0.0
         for i, ids in zip(active, reply_ids(model, prompts, greedy, generator), strict=True):
-            reply = tokenizer.decode(ids, skip_special_tokens=True)
+            reply = str(tokenizer.decode(ids, skip_special_tokens=True))
             name = parse_action(reply, ACTIONS)
             good = best[i][envs[i].state]
             optimal += name is not None and ACTIONS.index(name) in good

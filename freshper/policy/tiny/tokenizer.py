@@ -6,6 +6,7 @@ On a CPU, speed is tokens. Any text still encodes without loss, because all 256 
 from __future__ import annotations
 
 import string
+from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
@@ -32,10 +33,10 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
-"""Nothing depends on later messages or is trimmed: a longer conversation always extends the rendering of a shorter one."""
+"""Nothing is trimmed or depends on later messages: a longer conversation extends the rendering of a shorter one."""
 
-# "row1" and "col2" may become one token, other digits stay alone. Board cells never merge: no word of the training text has two
-# capitals in a row, and signs are split off one by one.
+# "row1" and "col2" may become one token, other digits stay alone. Board cells never merge: no word of the training
+# text has two capitals in a row, and signs are split off one by one.
 _SPLIT = r" ?(?:row|col)\d| ?\p{L}+| ?\d|[^\s\p{L}\d]|\s"
 
 # Words of grid games to come, so that they need no new base vocabulary.
@@ -43,7 +44,7 @@ _MORE_WORDS = "wall box target push Push cliff step invalid start turns answer T
 
 
 def training_text() -> list[str]:
-    """Return the text whose words become single tokens, most important first: messages of the environment without boards."""
+    """Return the text whose words become single tokens: the environment's messages without boards."""
     digits = string.digits
     names = [f"{name}{digit}" for name in ("row", "col") for digit in digits]
     words = [word for name in ACTIONS for word in (name, f" {name}")]
@@ -89,3 +90,15 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
         model_max_length=MAX_LENGTH,
         clean_up_tokenization_spaces=False,
     )
+
+
+def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:
+    """Load a saved tokenizer exactly as tokenizer.json says.
+
+    Not AutoTokenizer: next to a config.json with model_type qwen2 it ignores the declared class and rebuilds the
+    vocabulary as Qwen2Tokenizer, with Qwen's own splitting rules and one more token: other ids for the same text,
+    without a warning.
+    """
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    assert isinstance(tokenizer, PreTrainedTokenizerFast)
+    return tokenizer

@@ -1,0 +1,169 @@
+"""Train several arms on several seeds and compare them at equal environment steps and at equal optimiser steps.
+
+    python benchmarks/learning.py                                   # 3 arms x 5 seeds, resumable, two runs at a time
+    python benchmarks/learning.py --arms freshper --seeds 0 1       # fewer
+    python benchmarks/learning.py --set replay.decay.tau=50         # overrides for every run
+    python benchmarks/learning.py --report                          # only read what is there
+
+Every run is `python run.py variant=<arm> seed=<seed>` with one thread; finished ones are not run again. Prints a Markdown
+table and draws the curves. Statistic: mean over seeds with a Student t 95 % interval, n = number of seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from freshper.records.metrics import Row, read_metrics, series  # noqa: E402
+
+ARMS = ("on_policy", "standard_per", "freshper")
+NAMES = {"on_policy": "on-policy", "standard_per": "standard PER", "freshper": "FreshPER"}
+COLOURS = {"on_policy": "#4285F4", "standard_per": "#FBBC04", "freshper": "#EA4335"}
+# Two-sided 95 % quantiles of Student's t for 1 to 9 degrees of freedom.
+T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), help="variants (files of conf/variant)")
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(5)), help="run seeds")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
+    parser.add_argument("--root", type=Path, default=Path("outputs/learning"), help="folder of the run folders")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="overrides for every run")
+    parser.add_argument("--figure", type=Path, help="picture to draw (default: learning.png in the root)")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    options = parser.parse_args()
+    cells = [(arm, seed) for seed in options.seeds for arm in options.arms]
+    failed = []
+    if not options.report:
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for (arm, seed), status in zip(cells, pool.map(lambda cell: _run(*cell, options), cells), strict=True):
+                print(f"{arm} seed {seed}: {'done' if status == 0 else f'exit status {status}'}", flush=True)
+                failed += [(arm, seed)] if status else []
+    runs = {arm: _load(options.root, arm, options.seeds) for arm in options.arms}
+    if not any(runs.values()):
+        sys.exit(f"no runs under {options.root}")
+    print("\n" + table(runs))
+    figure = options.figure or options.root / "learning.png"
+    draw(runs, figure)
+    print(f"\npicture {figure}")
+    return 1 if failed else 0
+
+
+def _run(arm: str, seed: int, options: argparse.Namespace) -> int:
+    command = [sys.executable, str(ROOT / "run.py"), f"variant={arm}", f"seed={seed}", "trainer.threads=1"]
+    command += ["trainer.progress=off", f"output.root={options.root.absolute()}", f"output.name={arm}-seed{seed}", *options.set]
+    options.root.mkdir(parents=True, exist_ok=True)
+    with (options.root / f"{arm}-seed{seed}.log").open("w") as log:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        return subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=environment).returncode
+
+
+def _load(root: Path, arm: str, seeds: list[int]) -> list[list[Row]]:
+    found = [read_metrics(root / f"{arm}-seed{seed}") for seed in seeds]
+    return [rows for rows in found if rows]
+
+
+def interval(values: list[float]) -> str:
+    """Mean and 95 % interval in percent; `-` for the interval of a single value."""
+    mean = statistics.mean(values)
+    if len(values) < 2:
+        return f"{100 * mean:.1f} ± -"
+    half = T95[len(values) - 2] * statistics.stdev(values) / math.sqrt(len(values))
+    return f"{100 * mean:.1f} ± {100 * half:.1f}"
+
+
+def at(rows: list[Row], clock: str, limit: float, name: str = "eval/success") -> float:
+    """The last evaluation that used at most `limit` of a clock."""
+    steps, values = series(rows, name, clock)
+    return [value for step, value in zip(steps, values, strict=True) if step <= limit][-1]
+
+
+def common(runs: dict[str, list[list[Row]]], clock: str) -> float:
+    """The largest reading of a clock that every run reached."""
+    return min(rows[-1][clock] for group in runs.values() for rows in group)
+
+
+def table(runs: dict[str, list[list[Row]]]) -> str:
+    """Success (sampled) of base and trained policies, in percent."""
+    env, optimiser = common(runs, "counts/env_steps"), common(runs, "counts/optimizer_steps")
+    episodes = next(int(rows[0]["eval/episodes"]) for group in runs.values() for rows in group)
+    lines = [
+        f"| arm | n | base | at {env:,.0f} environment steps | at {optimiser:,.0f} optimiser steps | greedy, base → end "
+        "| at least doubled | peak - end | s per run |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for arm, group in runs.items():
+        if not group:
+            continue
+        base = [rows[0]["eval/success"] for rows in group]
+        end = [at(rows, "counts/env_steps", env) for rows in group]
+        steps = [at(rows, "counts/optimizer_steps", optimiser) for rows in group]
+        greedy = [[row["eval/success_greedy"] for row in (rows[0], rows[-1])] for rows in group]
+        doubled = sum(rows[-1]["eval/success"] >= 2 * rows[0]["eval/success"] for rows in group)
+        fall = [max(series(rows, "eval/success")[1]) - rows[-1]["eval/success"] for rows in group]
+        seconds = [sum(row["time/iteration"] for row in rows) for rows in group]
+        lines.append(
+            f"| {NAMES.get(arm, arm)} | {len(group)} | {interval(base)} | {interval(end)} | {interval(steps)} | "
+            f"{100 * statistics.mean(g[0] for g in greedy):.1f} → {interval([g[1] for g in greedy])} | "
+            f"{doubled} of {len(group)} | {100 * max(fall):.1f} at most | {statistics.mean(seconds):.0f} |"
+        )
+    lines.append(
+        f"\nSampled success in % over {episodes} held-out maps, mean over n seeds ± Student t 95 % interval; greedy at the end "
+        "of each run."
+    )
+    return "\n".join(lines)
+
+
+def draw(runs: dict[str, list[list[Row]]], path: Path) -> None:
+    """Success against environment steps and against optimiser steps: mean over seeds, single runs faint behind."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42})
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True, constrained_layout=True, dpi=130)
+    for axis, clock, label in zip(
+        axes, ("counts/env_steps", "counts/optimizer_steps"), ("environment steps", "optimiser steps"), strict=True
+    ):
+        for arm, group in runs.items():
+            if not group:
+                continue
+            curves = [series(rows, "eval/success", clock) for rows in group]
+            for x, y in curves:
+                axis.plot(x, np.multiply(y, 100), color=COLOURS.get(arm, "#5f6368"), alpha=0.22, lw=0.9)
+            length = min(len(x) for x, _ in curves)
+            x = np.mean([x[:length] for x, _ in curves], axis=0)
+            y = 100 * np.array([y[:length] for _, y in curves])
+            axis.plot(x, y.mean(0), color=COLOURS.get(arm, "#5f6368"), lw=2, label=NAMES.get(arm, arm))
+            if len(group) > 1:
+                half = T95[len(group) - 2] * y.std(0, ddof=1) / math.sqrt(len(group))
+                axis.fill_between(x, y.mean(0) - half, y.mean(0) + half, color=COLOURS.get(arm, "#5f6368"), alpha=0.13, lw=0)
+        axis.set_xlabel(label)
+        axis.grid(alpha=0.25, lw=0.6)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes[0].set_ylabel("success on held-out maps, %")
+    axes[0].set_ylim(bottom=0)
+    axes[0].legend(frameon=False, loc="lower right")
+    n = sorted({len(group) for group in runs.values() if group})
+    figure.suptitle(
+        f"Text FrozenLake, small language model: mean of {'/'.join(map(str, n))} seeds, band = 95 % interval, thin = single runs",
+        x=0.01, ha="left", fontsize=10,
+    )  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
