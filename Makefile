@@ -7,7 +7,7 @@ ARGS ?=
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-BENCH := $(VENV)-bench
+BENCH := $(VENV)/bench-env
 BENCH_INSTALLED := $(BENCH)/.installed
 
 # Spinning OpenMP barriers slow torch 10 to 100 times on shared cores.
@@ -60,5 +60,5 @@ bench: $(BENCH_INSTALLED) ## benchmarks beside peers
 	TORCHDYNAMO_DISABLE=1 $(BENCH)/bin/python benchmarks/iteration.py $(ARGS)
 
 clean: ## remove caches and .venv; outputs/ stays
-	rm -rf $(VENV) $(BENCH) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find freshper tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,9 +4,9 @@
     python benchmarks/iteration.py --threads 1 2 --no-trl   # what a second thread brings
     pip install trl && python benchmarks/iteration.py       # with the peer
 
-Both sides sample and train in the same process on the same number of threads. TRL plays one turn: each of its sequences
-gets a prompt as long as all the prompt text of one of our episodes and samples as many tokens as our episodes do on average,
-so the trained and the processed tokens are the same. Ratio > 1 means that freshper is faster.
+Both sides run on the same number of threads. TRL plays one turn: each of its sequences gets a prompt as long as all the
+prompt text of one of our episodes and samples as many tokens as our episodes do on average, so the trained and the
+processed tokens are the same. Ratio > 1 means that freshper is faster.
 """
 
 from __future__ import annotations
@@ -50,8 +50,17 @@ def main() -> None:
 
 
 def _worker(name: str, threads: int, options: argparse.Namespace, ours: list[float] | None = None) -> list[float]:
-    """Run one side in a process of its own (thread settings and imports do not mix); returns its last line's numbers."""
-    command = [sys.executable, __file__, "--worker", name, "--threads", str(threads), "--episodes", str(options.episodes)]
+    """Run one side in a process of its own (their thread settings do not mix); returns its last line's numbers."""
+    command = [
+        sys.executable,
+        __file__,
+        "--worker",
+        name,
+        "--threads",
+        str(threads),
+        "--episodes",
+        str(options.episodes),
+    ]
     command += ["--turns", str(options.turns), "--iterations", str(options.iterations)]
     if ours:
         command += ["--tokens", str(round(ours[1])), str(round(ours[2]))]
@@ -91,9 +100,11 @@ def _freshper(options: argparse.Namespace) -> None:
         count = config.replay.batches_per_iteration if part == "replay_update" else 1
         note = f"  ({count} updates of {seconds / count:.3f} s)" if count > 1 else ""
         print(f"  {part:<20} {seconds:8.4f} s  {100 * seconds / whole:5.1f} %{note}")
-    print(f"  {'iteration':<20} {whole:8.4f} s   median of {len(rows)} iterations; {learner.policy.parameters:,} parameters")
+    print(f"  {'iteration':<20} {whole:8.4f} s   median of {len(rows)}; {learner.policy.parameters:,} parameters")
     # One fresh batch through rollout and update is what TRL's step does.
-    sampled = statistics.mean(row["counts/tokens"] - before["counts/tokens"] for before, row in zip(rows, rows[1:], strict=False))
+    sampled = statistics.mean(
+        row["counts/tokens"] - before["counts/tokens"] for before, row in zip(rows, rows[1:], strict=False)
+    )
     total = statistics.mean(row["fresh/tokens"] for row in rows)
     step = statistics.median(row["time/rollout"] + row["time/update"] for row in rows)
     per_episode = sampled / options.episodes
@@ -110,13 +121,13 @@ def _trl(options: argparse.Namespace) -> None:
 
     torch.set_num_threads(options.threads[0])
     from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+    from transformers import AutoModelForCausalLM, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    from freshper.policy.load import TINY_FOLDER
+    from freshper.policy.load import TINY_FOLDER, load_tokenizer
 
     prompt_tokens, sampled = options.tokens
-    tokenizer = AutoTokenizer.from_pretrained(TINY_FOLDER)
+    tokenizer = load_tokenizer(str(TINY_FOLDER))
     model = AutoModelForCausalLM.from_pretrained(TINY_FOLDER, dtype=torch.float32)
     model.generation_config.eos_token_id = None  # every completion has the same length, as intended
     prompt = tokenizer.decode([tokenizer.convert_tokens_to_ids("_")] * prompt_tokens)

@@ -5,8 +5,8 @@
     python benchmarks/learning.py --set replay.decay.tau=50         # overrides for every run
     python benchmarks/learning.py --report                          # only read what is there
 
-Every run is `python run.py variant=<arm> seed=<seed>` with one thread; finished ones are not run again. Prints a Markdown
-table and draws the curves. Statistic: mean over seeds with a Student t 95 % interval, n = number of seeds.
+Every run is `python run.py variant=<arm> seed=<seed>` with one thread; finished ones are not run again. Prints a
+Markdown table and draws the curves. Statistic: mean over seeds with a Student t 95 % interval, n = number of seeds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,12 @@ def main() -> int:
 
 def _run(arm: str, seed: int, options: argparse.Namespace) -> int:
     command = [sys.executable, str(ROOT / "run.py"), f"variant={arm}", f"seed={seed}", "trainer.threads=1"]
-    command += ["trainer.progress=off", f"output.root={options.root.absolute()}", f"output.name={arm}-seed{seed}", *options.set]
+    command += [
+        "trainer.progress=off",
+        f"output.root={options.root.absolute()}",
+        f"output.name={arm}-seed{seed}",
+        *options.set,
+    ]
     options.root.mkdir(parents=True, exist_ok=True)
     with (options.root / f"{arm}-seed{seed}.log").open("w") as log:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -98,8 +103,8 @@ def table(runs: dict[str, list[list[Row]]]) -> str:
     env, optimiser = common(runs, "counts/env_steps"), common(runs, "counts/optimizer_steps")
     episodes = next(int(rows[0]["eval/episodes"]) for group in runs.values() for rows in group)
     lines = [
-        f"| arm | n | base | at {env:,.0f} environment steps | at {optimiser:,.0f} optimiser steps | greedy, base → end "
-        "| at least doubled | peak - end | s per run |",
+        f"| arm | n | base | at {env:,.0f} environment steps | at {optimiser:,.0f} optimiser steps "
+        "| greedy, base → end | at least doubled | peak - end | s per run |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for arm, group in runs.items():
@@ -118,8 +123,8 @@ def table(runs: dict[str, list[list[Row]]]) -> str:
             f"{doubled} of {len(group)} | {100 * max(fall):.1f} at most | {statistics.mean(seconds):.0f} |"
         )
     lines.append(
-        f"\nSampled success in % over {episodes} held-out maps, mean over n seeds ± Student t 95 % interval; greedy at the end "
-        "of each run."
+        f"\nSampled success in % over {episodes} held-out maps, mean over n seeds ± Student t 95 % interval; "
+        "greedy at the end of each run."
     )
     return "\n".join(lines)
 
@@ -149,7 +154,9 @@ def draw(runs: dict[str, list[list[Row]]], path: Path) -> None:
             axis.plot(x, y.mean(0), color=COLOURS.get(arm, "#5f6368"), lw=2, label=NAMES.get(arm, arm))
             if len(group) > 1:
                 half = T95[len(group) - 2] * y.std(0, ddof=1) / math.sqrt(len(group))
-                axis.fill_between(x, y.mean(0) - half, y.mean(0) + half, color=COLOURS.get(arm, "#5f6368"), alpha=0.13, lw=0)
+                axis.fill_between(
+                    x, y.mean(0) - half, y.mean(0) + half, color=COLOURS.get(arm, "#5f6368"), alpha=0.13, lw=0
+                )
         axis.set_xlabel(label)
         axis.grid(alpha=0.25, lw=0.6)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -158,7 +165,8 @@ def draw(runs: dict[str, list[list[Row]]], path: Path) -> None:
     axes[0].legend(frameon=False, loc="lower right")
     n = sorted({len(group) for group in runs.values() if group})
     figure.suptitle(
-        f"Text FrozenLake, small language model: mean of {'/'.join(map(str, n))} seeds, band = 95 % interval, thin = single runs",
+        f"Text FrozenLake, small language model: mean of {'/'.join(map(str, n))} seeds, "
+        "band = 95 % interval, thin = single runs",
         x=0.01, ha="left", fontsize=10,
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)

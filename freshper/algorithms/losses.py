@@ -30,10 +30,10 @@ def policy_loss(
 ) -> PolicyLoss:
     """PPO's clipped surrogate on the ratio to an anchor policy.
 
-    With `ratio_anchor: behaviour` the anchor is the behaviour policy and this is the paper's replay loss (section 3.5):
-    -min(r A, clip(r, 1 - low, 1 + high) A) with r = pi/mu. With `proximal` (decoupled PPO, arXiv 2110.00641) r = pi/pi_prox
-    and the loss is weighted by pi_prox/mu, truncated from above. `dual_clip` c bounds the loss of negative advantages by
-    c |A| (arXiv 1912.09729).
+    With `ratio_anchor: behaviour` the anchor is the behaviour policy: the paper's replay loss (section 3.5),
+    -min(r A, clip(r, 1 - low, 1 + high) A) with r = pi/mu. With `proximal` (decoupled PPO, arXiv 2110.00641)
+    r = pi/pi_prox and the loss is weighted by pi_prox/mu, truncated from above. `dual_clip` c bounds the loss of
+    negative advantages by c |A| (arXiv 1912.09729).
 
     Args:
         logprobs: log pi of sampled tokens, with gradient.
@@ -63,7 +63,7 @@ def policy_loss(
 def kl_estimate(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
     """Per-token estimate of KL(pi || pi_ref) from tokens of pi (Schulman, "Approximating KL divergence").
 
-    k1 = log pi - log ref (unbiased, signed), k2 = (log pi - log ref)^2 / 2, k3 = ref/pi - 1 - log(ref/pi) (non-negative).
+    k1 = log pi - log ref (unbiased, signed), k2 = (log pi - log ref)^2 / 2, k3 = ref/pi - 1 - log(ref/pi) (>= 0).
     """
     difference = reference - logprobs
     if estimator == "k1":
@@ -73,9 +73,7 @@ def kl_estimate(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
     return difference.exp() - 1 - difference
 
 
-def token_coefficients(
-    counts: Sequence[int], weights: NDArray[np.floating], aggregation: str
-) -> list[float]:
+def token_coefficients(counts: Sequence[int], weights: NDArray[np.floating], aggregation: str) -> list[float]:
     """Factor of each trajectory's tokens such that the batch loss is the plain sum of factor times token loss.
 
     Computed over the whole optimiser step, so the loss does not depend on how it is split into micro-batches.

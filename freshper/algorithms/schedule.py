@@ -10,8 +10,8 @@ from freshper.config.algorithm import AlgorithmConfig
 def learning_rate_factor(step: int, total: int, config: AlgorithmConfig) -> float:
     """Factor on the peak learning rate for optimiser step `step` (0-based) of `total`.
 
-    Linear warm-up, then constant, linear to zero, or half a cosine to zero. Counting replay steps as well keeps the curve
-    one descent over the run; counting only fresh ones would make a cosine reach zero early and rise again.
+    Linear warm-up, then constant, linear to zero, or half a cosine to zero. Counting replay steps as well keeps the
+    curve one descent over the run; counting only fresh ones would make a cosine reach zero early and rise again.
     """
     warmup = min(config.warmup_steps, total)
     if step < warmup:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+
 def effective_sample_size(log_weights: NDArray[np.floating]) -> float:
     """Kong's effective sample size as a share of n: (sum w)^2 / (n sum w^2), in (0, 1].
 

@@ -32,7 +32,7 @@ class DeadRunDetector:
         if self.limit and self.silent >= self.limit:
             returns = {round(t.episode_return, 6) for t in trajectories}
             raise DeadRunError(
-                f"no learning signal in {self.silent} consecutive iterations: all episodes had the same training reward "
-                f"(returns of the last batch: {sorted(returns)[:3]}); raise rollout.episodes, use an easier environment or "
-                "a stronger base model (diagnostics.dead_after=0 turns this check off)"
+                f"no learning signal in {self.silent} consecutive iterations: all episodes had the same training "
+                f"reward (returns of the last batch: {sorted(returns)[:3]}); raise rollout.episodes, use an easier "
+                "environment or a stronger base model (diagnostics.dead_after=0 turns this check off)"
             )

@@ -65,13 +65,15 @@ def save(root: Path, iteration: int, policy: Policy, training: dict[str, Any], b
     if buffer is not None:
         arrays = {name: value for name, value in buffer.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in buffer.items() if not isinstance(value, np.ndarray)}
-        np.savez(partial / "buffer.npz", **arrays)
+        np.savez(partial / "buffer.npz", allow_pickle=False, **arrays)
         (partial / "buffer.json").write_text(json.dumps(plain), encoding="utf-8")
     files = sorted(path for path in partial.rglob("*") if path.is_file())
     manifest = {str(path.relative_to(partial)): _digest(path) for path in files}
     for path in files:
         _flush(path)
-    (partial / _MANIFEST).write_text(json.dumps({"iteration": iteration, "sha256": manifest}, indent=1), encoding="utf-8")
+    (partial / _MANIFEST).write_text(
+        json.dumps({"iteration": iteration, "sha256": manifest}, indent=1), encoding="utf-8"
+    )
     _flush(partial / _MANIFEST)
     shutil.rmtree(final, ignore_errors=True)
     partial.rename(final)
@@ -118,7 +120,9 @@ def load(folder: Path) -> Saved:
 
 
 def _advice(folder: Path) -> str:
-    return f"Remove {folder} to go on from the checkpoint before it (or from the start), or set output.name for a new run"
+    return (
+        f"Remove {folder} to go on from the checkpoint before it (or from the start), or set output.name for a new run"
+    )
 
 
 def _complete(root: Path) -> list[Path]:

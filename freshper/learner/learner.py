@@ -26,7 +26,7 @@ from freshper.replay.buffer import ReplayBuffer
 from freshper.replay.correction import annealed_beta
 from freshper.replay.priority import base_priorities
 from freshper.replay.trajectory import Trajectory
-from freshper.rollout.collect import Limits, collect
+from freshper.rollout.collect import EnvPool, Limits, collect
 from freshper.rollout.engine import Sampling
 from freshper.rollout.hf_engine import HFEngine
 
@@ -71,6 +71,7 @@ class Learner:
         """
         self.config, self.policy, self.reference = config, policy, reference
         self.counters = Counters()
+        self.envs = EnvPool(lambda: make_env(config.env))
         self.optimizer = Optimizer(policy, config.algorithm, config.iterations * steps_per_iteration(config))
         self.detector = DeadRunDetector(config.diagnostics)
         replay = config.replay
@@ -106,7 +107,9 @@ class Learner:
         metrics |= {f"fresh/{k}": v for k, v in result.metrics.items()}
         limit = config.diagnostics.max_log_ratio
         if config.algorithm.epochs * config.algorithm.minibatches == 1 and result.metrics["log_ratio_max"] > limit:
-            raise DivergedError(f"|log ratio| of a fresh batch reached {result.metrics['log_ratio_max']:.1f} (limit {limit})")
+            raise DivergedError(
+                f"|log ratio| of a fresh batch reached {result.metrics['log_ratio_max']:.1f} (limit {limit})"
+            )
         ages: list[dict[str, Any]] = []
         if self.buffer is not None:
             with self._timed("replay_bookkeeping"):
@@ -128,7 +131,7 @@ class Learner:
         return collect(
             self.policy,
             lambda: HFEngine(self.policy, sampling, generator, config.model.max_length),
-            lambda: make_env(config.env),
+            self.envs,
             [train_seed(config.env, config.seed, counters.episodes + k) for k in range(config.rollout.episodes)],
             Limits(config.model.max_length, config.env.format_penalty),
             policy_version=self.optimizer.steps,

@@ -71,7 +71,7 @@ def save_checkpoint(config: RunConfig, learner: Learner, run: RunDirectory) -> N
 
 def _evaluated(config: RunConfig, learner: Learner, samples: SamplesWriter, row: Row) -> Row:
     started = time.perf_counter()
-    metrics, episodes = evaluate(learner.policy, config, row["iteration"])
+    metrics, episodes = evaluate(learner.policy, config, row["iteration"], learner.envs)
     for trajectory in episodes[: config.output.samples]:
         samples.write_episode(
             row["iteration"],
@@ -90,7 +90,9 @@ def transcript(policy: Policy, trajectory: Trajectory) -> list[dict[str, str]]:
     parts, end = [], 0
     for start, stop in trajectory.turn_spans.tolist():
         parts.append({"role": "prompt", "content": policy.tokenizer.decode(trajectory.token_ids[end:start].tolist())})
-        parts.append({"role": "assistant", "content": policy.tokenizer.decode(trajectory.token_ids[start:stop].tolist())})
+        parts.append(
+            {"role": "assistant", "content": policy.tokenizer.decode(trajectory.token_ids[start:stop].tolist())}
+        )
         end = stop
     return parts
 

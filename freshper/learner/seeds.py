@@ -23,4 +23,6 @@ def numpy_rng(seed: int, name: str, index: int = 0) -> np.random.Generator:
 
 def torch_rng(seed: int, name: str, index: int, device: torch.device) -> torch.Generator:
     """torch generator of a source, on a device."""
-    return torch.Generator(device=device).manual_seed(int(stream(seed, name, index).generate_state(1, np.uint64)[0] >> 1))
+    return torch.Generator(device=device).manual_seed(
+        int(stream(seed, name, index).generate_state(1, np.uint64)[0] >> 1)
+    )

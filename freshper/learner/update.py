@@ -186,6 +186,4 @@ class _Seen:
         metrics["clip_fraction"] = float(self.clipped.sum() / self.count.sum())
         metrics["loss"] = self.loss / steps
         metrics["grad_norm"] = float(np.mean(self.norms))
-        return UpdateResult(
-            metrics, self.log_ratio, self.log_ratio / self.count, self.clipped / self.count, steps
-        )
+        return UpdateResult(metrics, self.log_ratio, self.log_ratio / self.count, self.clipped / self.count, steps)

@@ -56,8 +56,8 @@ def chat_format(tokenizer: Any, where: str) -> ChatFormat:
     """
     if not tokenizer.chat_template:
         raise ChatTemplateError(
-            f"model.path={where}: the tokenizer has no chat template; expected `chat_template` in tokenizer_config.json "
-            "or a file chat_template.jinja (an instruct model has one)"
+            f"model.path={where}: the tokenizer has no chat template; expected `chat_template` in "
+            "tokenizer_config.json or a file chat_template.jinja (an instruct model has one)"
         )
 
     def render(*messages: tuple[str, str]) -> str:
@@ -76,9 +76,7 @@ def chat_format(tokenizer: Any, where: str) -> ChatFormat:
     try:
         start = render(*head)
         second = render(*head, ("assistant", _REPLY), ("user", _LATER))
-        third = render(
-            *head, ("assistant", _REPLY), ("user", _LATER), ("assistant", _REPLY2), ("user", _LAST)
-        )
+        third = render(*head, ("assistant", _REPLY), ("user", _LATER), ("assistant", _REPLY2), ("user", _LAST))
     except TemplateError as error:
         raise ChatTemplateError(f"model.path={where}: the chat template cannot render two turns: {error}") from error
 

@@ -43,6 +43,8 @@ class Policy:
     """Format of matrix products, or None for that of the weights."""
     cache_argument: str
     """Name under which the model takes a key/value cache."""
+    checkpointing: bool = False
+    """Recompute activations in the backward pass."""
 
     @property
     def parameters(self) -> int:
@@ -51,6 +53,8 @@ class Policy:
 
     def hidden(self, token_ids: Tensor, **kwargs: Any) -> Tensor:
         """Last hidden states [B, T, hidden] of token ids [B, T]."""
+        if self.checkpointing:  # transformers recomputes in training mode only, and cannot use a cache in it
+            self.model.train(torch.is_grad_enabled())
         with torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
             return self.model.base_model(input_ids=token_ids, **kwargs).last_hidden_state
 
@@ -101,9 +105,10 @@ def load_policy(config: ModelConfig) -> Policy:
         )
     except (OSError, ValueError, ImportError) as error:
         raise ModelError(f"model.path={where}: cannot be loaded as a causal language model: {error}") from error
-    model.to(device)
+    model = nn.Module.to(model, device)  # transformers wraps `to` in a way that type checkers cannot follow
     model.eval()
     if config.gradient_checkpointing:
+        _check_dropout(model, where)
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     parameters = inspect.signature(type(model.base_model).forward).parameters
     policy = Policy(
@@ -114,6 +119,7 @@ def load_policy(config: ModelConfig) -> Policy:
         device=device,
         autocast=None if config.autocast == "none" else _DTYPES[config.autocast],
         cache_argument="cache" if "cache" in parameters else "past_key_values",
+        checkpointing=config.gradient_checkpointing,
     )
     _check_head(policy, where)
     _check_attention(model, config, where)
@@ -123,8 +129,8 @@ def load_policy(config: ModelConfig) -> Policy:
 def load_tokenizer(where: str) -> Any:
     """Load the tokenizer exactly as its files say.
 
-    AutoTokenizer lets the model's type overrule a generic tokenizer class: beside a Qwen2 model it rebuilds the vocabulary
-    with Qwen's own splitting rules, which gives other ids for the same text without a warning.
+    AutoTokenizer lets the model's type overrule a generic tokenizer class: beside a Qwen2 model it rebuilds the
+    vocabulary with Qwen's own splitting rules, which gives other ids for the same text without a warning.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
     from transformers.models.auto.tokenization_auto import get_tokenizer_config
@@ -144,12 +150,22 @@ def _end_ids(model: nn.Module, tokenizer: Any, where: str) -> frozenset[int]:
 
 @torch.no_grad()
 def _check_head(policy: Policy, where: str) -> None:
-    """Logits are computed from hidden states by the output layer alone; refuse models that do more (soft caps, scales)."""
+    """Refuse models whose logits are more than the output layer of the hidden states (soft caps, scales)."""
     ids = torch.arange(4, device=policy.device)[None] + 1
     whole = policy.model(input_ids=ids).logits.float()
     ours = policy.logits(policy.hidden(ids))
     if policy.autocast is None and not torch.allclose(whole, ours, atol=1e-2, rtol=1e-3):
-        raise ModelError(f"model.path={where}: this architecture changes its logits after the output layer; not supported")
+        raise ModelError(
+            f"model.path={where}: this architecture changes its logits after the output layer; not supported"
+        )
+
+
+def _check_dropout(model: nn.Module, where: str) -> None:
+    """Gradient checkpointing needs training mode, in which dropout would make every ratio noise."""
+    rates = [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
+    rates.append(getattr(model.config, "attention_dropout", 0.0))  # not every architecture has the field
+    if any(rates):
+        raise ModelError(f"model.path={where}: has dropout, which model.gradient_checkpointing=true would switch on")
 
 
 def _check_attention(model: Any, config: ModelConfig, where: str) -> None:

@@ -28,6 +28,19 @@ class Limits:
     """Training reward of a turn whose action cannot be parsed (<= 0)."""
 
 
+class EnvPool:
+    """Environments kept between batches: making one costs more than an episode. A reset with a seed erases the past."""
+
+    def __init__(self, make_env: Callable[[], gymnasium.Env[str, str]]) -> None:
+        self._make = make_env
+        self._envs: list[gymnasium.Env[str, str]] = []
+
+    def take(self, count: int) -> list[gymnasium.Env[str, str]]:
+        """The first `count` environments; new ones are made as needed."""
+        self._envs += [self._make() for _ in range(count - len(self._envs))]
+        return self._envs[:count]
+
+
 @dataclass
 class _Episode:
     """An episode while it is being played."""
@@ -62,7 +75,7 @@ class _Episode:
 def collect(
     policy: Policy,
     engine: Callable[[], Engine],
-    make_env: Callable[[], gymnasium.Env[str, str]],
+    envs: EnvPool,
     seeds: Sequence[int],
     limits: Limits,
     policy_version: int,
@@ -74,7 +87,7 @@ def collect(
     Args:
         policy: its tokenizer and chat format.
         engine: makes an engine with all lanes closed.
-        make_env: makes an environment.
+        envs: environments to play in.
         seeds: environment seeds.
         limits: episode length and format penalty.
         policy_version: optimiser steps taken so far.
@@ -85,12 +98,11 @@ def collect(
         One trajectory per seed, in order, with advantages still zero.
     """
     width = lock_step or len(seeds)
-    envs = [make_env() for _ in range(min(width, len(seeds)))]
     decoder = _Decoder(policy)
     done: list[Trajectory] = []
     for first in range(0, len(seeds), width):
         part = seeds[first : first + width]
-        episodes = _play(policy, engine(), envs[: len(part)], part, limits, decoder, first)
+        episodes = _play(policy, engine(), envs.take(len(part)), part, limits, decoder, first)
         done += [_freeze(episode, limits, policy_version, iteration) for episode in episodes]
     return done
 

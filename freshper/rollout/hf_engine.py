@@ -42,7 +42,8 @@ class HFEngine:
     def start(self, prompts: Sequence[Sequence[int]]) -> list[Turn]:
         """Open one lane per prompt; see :class:`freshper.rollout.engine.Engine`."""
         device, rows = self.policy.device, len(prompts)
-        self._cache = LaneCache(rows, self.policy.model.config.num_hidden_layers, device)
+        longest = max(len(prompt) for prompt in prompts)
+        self._cache = LaneCache(rows, self.policy.model.config.num_hidden_layers, device, longest)
         self._lanes = list(range(rows))
         self._pending = [[] for _ in prompts]
         prefix = _common_prefix(prompts)
@@ -97,9 +98,7 @@ class HFEngine:
                 break
             # Rows that are done ride along: what they write lies beyond their length and is overwritten later.
             logits = self._forward([[t[-1]] for t in tokens], advance=open_rows)
-        return [
-            Turn(t, lp, e, d / len(t)) for t, lp, e, d in zip(tokens, logprobs, ended, dropped, strict=True)
-        ]
+        return [Turn(t, lp, e, d / len(t)) for t, lp, e, d in zip(tokens, logprobs, ended, dropped, strict=True)]
 
     def _forward(self, token_ids: list[list[int]], advance: set[int] | None = None) -> Tensor:
         """Feed ragged tokens; returns float32 logits [rows, V] after each row's last one."""

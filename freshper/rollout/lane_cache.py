@@ -1,8 +1,8 @@
 """A key/value cache for conversations of different lengths that grow turn by turn.
 
-Each lane owns one row, filled without gaps: the slot of a token is its position. Attention to slots up to the query's own
-position is then exactly causal attention, whatever lies in later slots, so padding needs no bookkeeping: a padded write
-lands beyond the lane's length and is overwritten before it is ever visible.
+Each lane owns one row, filled without gaps: the slot of a token is its position. Attention to slots up to the query's
+own position is then exactly causal attention, whatever lies in later slots, so padding needs no bookkeeping: a padded
+write lands beyond the lane's length and is overwritten before it is ever visible.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-_GROW = 128
-"""Slots are added in steps of this many."""
+_ROOM = 256
+"""Slots made at first beyond the prompts; later growth adds half of what is there, so that copying stays rare."""
 
 
 class _LaneLayer(CacheLayerMixin):
@@ -71,15 +71,23 @@ class _LaneLayer(CacheLayerMixin):
 class LaneCache(Cache):
     """Cache of all layers; set the fields below with :meth:`place` before each forward pass."""
 
-    def __init__(self, rows: int, layers: int, device: torch.device) -> None:
+    def __init__(self, rows: int, layers: int, device: torch.device, longest_prompt: int) -> None:
+        """
+        Args:
+            rows: conversations.
+            layers: attention layers of the model.
+            device: where the model is.
+            longest_prompt: tokens of the longest first prompt, for the size of the first allocation.
+        """
         self.rows = rows
         self.live = rows
-        self.slots = _GROW
+        self.slots = longest_prompt + _ROOM
         self.width = 0
         self.shared = False
         self.positions = torch.zeros((rows, 1), dtype=torch.long, device=device)
         self.row_index = torch.arange(rows, device=device)[:, None]
-        super().__init__(layers=[_LaneLayer(self) for _ in range(layers)])
+        self.lane_layers = [_LaneLayer(self) for _ in range(layers)]
+        super().__init__(layers=list(self.lane_layers))
 
     def place(self, positions: Tensor, width: int, shared: bool = False) -> None:
         """Say where the next forward pass writes.
@@ -92,8 +100,8 @@ class LaneCache(Cache):
         self.positions, self.width, self.shared = positions, width, shared
         self.row_index = torch.arange(self.live, device=positions.device)[:, None]
         if width > self.slots:
-            self.slots = -(-width // _GROW) * _GROW
-            for layer in self.layers:
+            self.slots = max(width, self.slots + self.slots // 2)
+            for layer in self.lane_layers:
                 if layer.is_initialized:
                     layer.resize(self.slots)
 
@@ -110,7 +118,7 @@ class LaneCache(Cache):
         if holes:
             device = self.positions.device
             source, target = torch.tensor(movers, device=device), torch.tensor(holes, device=device)
-            for layer in self.layers:
+            for layer in self.lane_layers:
                 layer.move_rows(source, target, self.width)
         order = list(range(count))
         for hole, mover in zip(holes, movers, strict=True):

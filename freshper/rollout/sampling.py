@@ -30,8 +30,21 @@ def draw_tokens(logits: Tensor, sampling: Sampling, generator: torch.Generator) 
             kept = _truncate(probs, sampling.top_k, sampling.top_p)
             dropped = (1 - kept.sum(-1)).clamp_min(0)
             probs = kept
-        tokens = torch.multinomial(probs, 1, generator=generator)[:, 0]
+        tokens = _invert(probs, generator)
     return tokens, logp.gather(-1, tokens[:, None])[:, 0], dropped
+
+
+def _invert(probs: Tensor, generator: torch.Generator) -> Tensor:
+    """One draw per row by inverting the cumulative distribution: a single random number each, unlike torch.multinomial.
+
+    A token owns the half-open stretch up to its cumulative sum, so one of probability zero is never drawn.
+    """
+    cumulative = probs.double().cumsum(-1)
+    uniform = torch.rand(len(probs), 1, generator=generator, dtype=torch.float64, device=probs.device)
+    drawn = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)[:, 0]
+    # Rounding can put the product at the total itself; the last token with any probability owns that end.
+    last = probs.shape[-1] - 1 - (probs > 0).flip(-1).to(torch.uint8).argmax(-1)
+    return torch.minimum(drawn, last)
 
 
 def _truncate(probs: Tensor, top_k: int, top_p: float) -> Tensor:

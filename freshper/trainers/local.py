@@ -6,7 +6,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from freshper.config.errors import ConfigError
 from freshper.config.report import report
 from freshper.config.run import RunConfig
 from freshper.records import curve, provenance

@@ -65,7 +65,15 @@ def test_a_run_leaves_a_complete_record(finished):
         assert row["fresh/log_ratio_max"] < 1e-4  # behaviour log-probs are the trainer's own
         assert row["replay/log_ratio_max"] > 1e-4  # and replay is off-policy
         assert {"replay/age_mean", "replay/ess", "replay/clip_fraction", "replay/is_weight_mean"} <= row.keys()
-    names = {"config.yaml", "provenance.json", "status.json", "metrics.jsonl", "samples.jsonl", "ages.jsonl", "curve.png"}
+    names = {
+        "config.yaml",
+        "provenance.json",
+        "status.json",
+        "metrics.jsonl",
+        "samples.jsonl",
+        "ages.jsonl",
+        "curve.png",
+    }
     assert names <= {p.name for p in folder.iterdir()}
     status = read_status(folder)
     assert status is not None and (status.state, status.iteration, status.attempts) == ("finished", 6, 1)

@@ -113,7 +113,8 @@ def test_passes_and_parts_count_as_optimiser_steps():
 def test_decoupled_loss_weighs_by_the_truncated_behaviour_ratio():
     policy = random_policy()
     rows = batch(policy)
-    moved = [dataclasses.replace(t, behaviour_logprobs=np.where(t.response_mask, t.behaviour_logprobs - 1, 0).astype("f4")) for t in rows]  # fmt: skip
+    lower = [np.where(t.response_mask, t.behaviour_logprobs - 1, 0).astype("f4") for t in rows]
+    moved = [dataclasses.replace(t, behaviour_logprobs=values) for t, values in zip(rows, lower, strict=True)]
     plain, _ = gradient_of(policy, rows, AlgorithmConfig())
     decoupled, _ = gradient_of(policy, moved, AlgorithmConfig(ratio_anchor="proximal", behaviour_weight_cap=2.0))
     torch.testing.assert_close(decoupled, 2 * plain, rtol=1e-3, atol=1e-6)  # e truncated to 2, ratio to pi_prox is one
@@ -141,3 +142,16 @@ def test_a_non_finite_loss_changes_nothing():
     for name, value in policy.model.state_dict().items():
         assert torch.equal(value, before[name])
     assert all(p.grad is None for p in policy.model.parameters())
+
+
+def test_gradient_checkpointing_recomputes_and_changes_nothing():
+    policy = random_policy()
+    rows = batch(policy)
+    plain, _ = gradient_of(policy, rows, AlgorithmConfig())
+    policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    policy.checkpointing = True
+    calls = []
+    policy.model.model.layers[0].mlp.register_forward_hook(lambda *_: calls.append(1))
+    recomputed, _ = gradient_of(policy, rows, AlgorithmConfig(micro_batch_tokens=100_000))
+    torch.testing.assert_close(plain, recomputed)
+    assert len(calls) == 2  # once forward, once more in the backward pass

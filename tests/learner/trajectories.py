@@ -15,7 +15,11 @@ def random_trajectory(rng, vocabulary=50, turns=None, iteration=0, policy_versio
         mask += [True] * int(rng.integers(1, 5))
         spans.append((start, len(mask)))
     mask = np.array(mask)
-    rewards = rng.integers(0, 2, turns).astype(np.float32) if success is None else np.eye(turns, dtype=np.float32)[-1] * success
+    rewards = (
+        rng.integers(0, 2, turns).astype(np.float32)
+        if success is None
+        else np.eye(turns, dtype=np.float32)[-1] * success
+    )
     return Trajectory(
         token_ids=rng.integers(1, vocabulary, len(mask)).astype(np.int32),
         response_mask=mask,

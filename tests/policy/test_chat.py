@@ -25,7 +25,9 @@ def with_template(template):
 def test_pieces_rebuild_the_whole_conversation(template):
     tok = tokenizer() if template is None else with_template(template)
     chat = chat_format(tok, "here")
-    text = chat.first_prompt("Be brief.", "Go?") + "left" + chat.next_prompt("And now?") + "up" + chat.next_prompt("Then?")
+    text = (
+        chat.first_prompt("Be brief.", "Go?") + "left" + chat.next_prompt("And now?") + "up" + chat.next_prompt("Then?")
+    )
     head = [{"role": "user", "content": "Be brief.\n\nGo?"}] if chat.folds_system else [
         {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go?"}]  # fmt: skip
     later = [("assistant", "left"), ("user", "And now?"), ("assistant", "up"), ("user", "Then?")]
@@ -46,4 +48,7 @@ def test_template_that_rewrites_earlier_turns_is_refused():
 
 def test_encoding_adds_no_special_tokens():
     tok = tokenizer()
-    assert encode(tok, ["Left", "a b"]) == [tok("Left", add_special_tokens=False)["input_ids"], tok("a b", add_special_tokens=False)["input_ids"]]
+    assert encode(tok, ["Left", "a b"]) == [
+        tok("Left", add_special_tokens=False)["input_ids"],
+        tok("a b", add_special_tokens=False)["input_ids"],
+    ]
