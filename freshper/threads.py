@@ -24,10 +24,10 @@ def before_torch() -> None:
 
 
 def choose_threads(requested: int, parameters: int, cores: int) -> int:
-    """Number of torch threads: `requested` if positive, else one for small models and all cores otherwise.
+    """Number of torch threads: `requested` if positive, else two for small models and all cores otherwise.
 
-    Below a few million parameters the barriers between threads cost more than the second core brings
-    (`benchmarks/iteration.py --threads 1 2` prints both).
+    For a model of a few hundred thousand parameters a second thread is worth a third of an iteration and more are worth
+    nothing (`benchmarks/iteration.py --threads 1 2` prints both). Runs side by side want one thread each.
 
     Args:
         requested: `trainer.threads`; 0 asks for the default.
@@ -36,7 +36,7 @@ def choose_threads(requested: int, parameters: int, cores: int) -> int:
     """
     if requested:
         return requested
-    return 1 if parameters < 5_000_000 else max(1, cores)
+    return min(cores, 2) if parameters < 5_000_000 else cores
 
 
 def available_cores() -> int:

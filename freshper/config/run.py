@@ -90,6 +90,8 @@ class ScaleConfig(Section):
 
     name: Literal["cpu", "paper"] = "cpu"
     """`cpu`: a laptop, minutes; `paper`: the paper's models and batch sizes on GPUs."""
+    tau: FloatOrInf = Field(500.0, gt=0)
+    """Decay time constant that variants use unless `replay.decay.tau` is given: it has to fit the length of a run."""
 
 
 class RunConfig(Section):

@@ -151,7 +151,7 @@ def test_gradient_checkpointing_recomputes_and_changes_nothing():
     policy.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     policy.checkpointing = True
     calls = []
-    policy.model.model.layers[0].mlp.register_forward_hook(lambda *_: calls.append(1))
+    policy.model.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
     recomputed, _ = gradient_of(policy, rows, AlgorithmConfig(micro_batch_tokens=100_000))
     torch.testing.assert_close(plain, recomputed)
     assert len(calls) == 2  # once forward, once more in the backward pass
