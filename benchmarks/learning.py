@@ -94,8 +94,11 @@ def at(rows: list[Row], clock: str, limit: float, name: str = "eval/success") ->
 
 
 def common(runs: dict[str, list[list[Row]]], clock: str) -> float:
-    """The largest reading of a clock that every run reached."""
-    return min(rows[-1][clock] for group in runs.values() for rows in group)
+    """The largest reading of a clock that every run reached; where runs were evaluated at equal readings, the largest
+    of those."""
+    everyone = [rows for group in runs.values() for rows in group]
+    shared = set.intersection(*(set(series(rows, "eval/success", clock)[0]) for rows in everyone))
+    return max(shared) if max(shared) > 0 else min(rows[-1][clock] for rows in everyone)
 
 
 def table(runs: dict[str, list[list[Row]]]) -> str:

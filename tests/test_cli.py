@@ -75,7 +75,7 @@ BAD_INPUT = {
         ["variant=on_policy", "replay.batches_per_iteration=2"],
         ["replay.batches_per_iteration = 2", "replay.enabled"],
     ),
-    "capacity below a batch": (["replay.capacity=64"], ["replay.capacity = 64", "rollout.episodes = 128"]),
+    "capacity below a batch": (["replay.capacity=63"], ["replay.capacity = 63", "rollout.episodes = 64"]),
     "td_error without a critic": (["replay.priority.base=td_error"], ["replay.priority.base = td_error", "critic"]),
     "missing model folder": (
         ["model=hf", "model.path=/no/such/model"],

@@ -48,7 +48,7 @@ def test_the_default_run_is_freshper_as_published():
     assert (config.env.family, config.model.kind, config.scale.name) == ("frozen_lake", "tiny", "cpu")
     assert (replay.batches_per_iteration, replay.capacity, replay.eviction) == (2, 50_000, "fifo")
     assert (replay.priority.base, replay.priority.alpha, replay.priority.epsilon) == ("reward", 0.6, 1e-6)
-    assert (replay.decay.law, replay.decay.tau, replay.decay.placement) == ("exponential", 500.0, "inside_alpha")
+    assert (replay.decay.law, replay.decay.tau, replay.decay.placement) == ("exponential", 30.0, "inside_alpha")
     assert (replay.priority.initial, replay.is_correction.enabled) == ("base", False)
 
 
@@ -97,7 +97,7 @@ def test_an_arm_means_the_same_at_every_scale():
 
 
 def test_interpolations_resolve_to_plain_values():
-    assert compose_config(["replay.decay.tau=${iterations}"]).replay.decay.tau == 150.0
+    assert compose_config(["replay.decay.tau=${iterations}"]).replay.decay.tau == 100.0
 
 
 def test_a_sweep_is_expanded_and_every_job_checked():

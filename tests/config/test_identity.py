@@ -21,7 +21,9 @@ def test_the_hash_is_pinned():
 
 @pytest.mark.parametrize("spelling", ["500", "500.0", "5e2", "+5.0E+2", "'500'"])
 def test_one_number_has_one_identity(spelling):
-    assert identity(compose_config([f"replay.decay.tau={spelling}"])) == identity(compose_config())
+    assert identity(compose_config([f"replay.decay.tau={spelling}"])) == identity(
+        compose_config(["replay.decay.tau=500"])
+    )
 
 
 def test_the_order_of_keys_does_not_matter():
@@ -45,7 +47,7 @@ def test_where_and_how_a_run_is_made_is_not_part_of_it(override):
     assert identity(compose_config([override])) == identity(compose_config())
 
 
-@pytest.mark.parametrize("override", ["seed=1", "replay.decay.tau=501", "rollout.episodes=64", "model.dtype=bfloat16"])
+@pytest.mark.parametrize("override", ["seed=1", "replay.decay.tau=501", "rollout.episodes=32", "model.dtype=bfloat16"])
 def test_what_is_learned_is(override):
     assert identity(compose_config([override])) != identity(compose_config())
 

@@ -13,11 +13,11 @@ def test_steps_per_iteration_counts_replay():
 
 
 def test_tau_in_both_units_and_as_a_share_of_the_run():
-    text = report(compose_config(["iterations=100"]))
+    text = report(compose_config(["iterations=100", "replay.decay.tau=500"]))
     assert "tau 500 optimiser steps = 166.7 iterations = 167 % of the run" in text
     assert "halves at age 577.6 optimiser steps" in text  # 500 ln 2 / 0.6
     text = report(
-        compose_config(["iterations=100", "replay.age_unit=iterations", "replay.decay.placement=outside_alpha"])
+        compose_config(["replay.decay.tau=500", "replay.age_unit=iterations", "replay.decay.placement=outside_alpha"])
     )
     assert "tau 1500 optimiser steps = 500 iterations" in text
     assert "halves at age 1040 optimiser steps = 346.6 iterations" in text
