@@ -10,7 +10,7 @@ from hydra._internal.utils import get_args_parser
 from freshper.config.compose import compose_config, compose_sweep
 from freshper.config.help import help_text, register_help
 from freshper.config.identity import run_path
-from freshper.config.overrides import check_overrides
+from freshper.config.overrides import check_overrides, sort_overrides
 from freshper.config.report import report
 from freshper.config.run import RunConfig
 from freshper.config.schema import register_defaults, resolved
@@ -38,12 +38,13 @@ def prepare(argv: Sequence[str]) -> str | None:
     if shows or args.experimental_rerun or args.config_path or args.config_name or args.config_dir:
         return None
     multirun = args.multirun or any(text.lower() == "hydra.mode=multirun" for text in args.overrides)
-    parsed = check_overrides(args.overrides, multirun)
-    own = [override.input_line or "" for override in parsed if not override.is_hydra_override()]
+    parsed, _ = sort_overrides(args.overrides, multirun)
     if not multirun:
-        compose_config(own)
+        compose_config(args.overrides)
     elif all(override.is_discrete_sweep() for override in parsed if override.is_sweep_override()):
-        compose_sweep(own)
+        compose_sweep(args.overrides)
+    else:
+        check_overrides(args.overrides, multirun)
     return None
 
 

@@ -17,9 +17,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from freshper.config.errors import ConfigError, Issue
 from freshper.config.load import load_config
-from freshper.config.overrides import check_overrides
+from freshper.config.overrides import sort_overrides
 from freshper.config.run import RunConfig
-from freshper.config.schema import CONF_DIR, register_defaults
+from freshper.config.schema import CONF_DIR, group_options, register_defaults
 
 
 def compose_config(overrides: Sequence[str] = (), conf_dir: Path = CONF_DIR) -> RunConfig:
@@ -28,8 +28,9 @@ def compose_config(overrides: Sequence[str] = (), conf_dir: Path = CONF_DIR) -> 
     Raises:
         ConfigError: if it cannot be composed or is not valid.
     """
-    check_overrides(overrides, multirun=False, conf_dir=conf_dir)
-    return _compose_jobs([list(overrides)], conf_dir)[0]
+    parsed, issues = sort_overrides(overrides, multirun=False, conf_dir=conf_dir)
+    own = [override for override in parsed if not override.is_hydra_override()]
+    return _compose_jobs([[override.input_line or "" for override in own]], conf_dir, issues)[0]
 
 
 def compose_sweep(overrides: Sequence[str], conf_dir: Path = CONF_DIR) -> list[RunConfig]:
@@ -38,8 +39,8 @@ def compose_sweep(overrides: Sequence[str], conf_dir: Path = CONF_DIR) -> list[R
     Raises:
         ConfigError: with the problems of every job, so that nothing starts if one of twenty is wrong.
     """
-    parsed = check_overrides(overrides, multirun=True, conf_dir=conf_dir)
-    return _compose_jobs(expand(parsed), conf_dir)
+    parsed, issues = sort_overrides(overrides, multirun=True, conf_dir=conf_dir)
+    return _compose_jobs(expand(parsed), conf_dir, issues)
 
 
 def expand(parsed: Sequence[Override]) -> list[list[str]]:
@@ -48,10 +49,13 @@ def expand(parsed: Sequence[Override]) -> list[list[str]]:
     return BasicSweeper.split_arguments(own, None)[0]
 
 
-def _compose_jobs(jobs: Sequence[Sequence[str]], conf_dir: Path) -> list[RunConfig]:
+def _compose_jobs(jobs: Sequence[Sequence[str]], conf_dir: Path, found: Sequence[Issue]) -> list[RunConfig]:
+    """Compose and validate; `found` are problems known before, raised together with the new ones."""
+    if any(issue.key in group_options(conf_dir) for issue in found):
+        raise ConfigError(found)  # what the rest would be checked against is not known
     register_defaults()
     configs: list[RunConfig] = []
-    issues: list[Issue] = []
+    issues: list[Issue] = list(found)
     # Hydra keeps one global instance; put back whatever was there.
     hydra = GlobalHydra.instance()
     before = hydra.hydra

@@ -7,6 +7,7 @@ import textwrap
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from freshper.config.run import RunConfig
 from freshper.config.schema import CONF_DIR, group_options, resolved, schema_fields
 
 MAIN_KEYS = (
@@ -41,14 +42,21 @@ MAIN_KEYS = (
 
 
 def register_help() -> None:
-    """Make `${freshper_groups:}` and `${freshper_keys:}` of conf/hydra/help/freshper.yaml resolve."""
-    OmegaConf.register_new_resolver("freshper_groups", groups_text, replace=True)
-    OmegaConf.register_new_resolver("freshper_keys", keys_text, replace=True)
+    """Make `${freshper_groups:}` and `${freshper_keys:}` of conf/hydra/help/freshper.yaml resolve.
+
+    Hydra resolves its own section many times while it composes, so this must be cheap: values are the schema's.
+    """
+    OmegaConf.register_new_resolver("freshper_groups", groups_text, replace=True, use_cache=True)
+    OmegaConf.register_new_resolver("freshper_keys", lambda: keys_text(RunConfig()), replace=True, use_cache=True)
 
 
 def help_text() -> str:
     """The whole help. Hydra would print the same, half a second later: it lists its own groups first."""
+    from freshper.config.compose import compose_config
+
+    config = compose_config()
     register_help()
+    OmegaConf.register_new_resolver("freshper_keys", lambda: keys_text(config), replace=True)
     loaded = OmegaConf.load(CONF_DIR / "hydra" / "help" / "freshper.yaml")
     return str(OmegaConf.create({"hydra": {"help": loaded}}).hydra.help.template)
 
@@ -66,13 +74,12 @@ def groups_text() -> str:
     return "\n".join(lines)
 
 
-def keys_text() -> str:
-    """The main keys with their defaults in the schema and the docs of their fields."""
-    from freshper.config.run import RunConfig
-
+def keys_text(config: RunConfig) -> str:
+    """The main keys with their values in `config` and the docs of their fields."""
     lines = []
+    defaults = resolved(config)
     for key in MAIN_KEYS:
-        value: object = resolved(RunConfig())
+        value: object = defaults
         for part in key.split("."):
             assert isinstance(value, dict)
             value = value[part]

@@ -29,6 +29,16 @@ def check_overrides(overrides: Sequence[str], multirun: bool, conf_dir: Path = C
     Raises:
         ConfigError: listing every override that cannot be meant.
     """
+    parsed, issues = sort_overrides(overrides, multirun, conf_dir)
+    if issues:
+        raise ConfigError(issues)
+    return parsed
+
+
+def sort_overrides(
+    overrides: Sequence[str], multirun: bool, conf_dir: Path = CONF_DIR
+) -> tuple[list[Override], list[Issue]]:
+    """The overrides that can be meant, parsed, and what is wrong with the others; see `check_overrides`."""
     groups, chosen = group_options(conf_dir), default_groups(conf_dir)
     parser = OverridesParser.create()
     parsed: list[Override] = []
@@ -39,12 +49,11 @@ def check_overrides(overrides: Sequence[str], multirun: bool, conf_dir: Path = C
         except HydraException as error:
             issues.append(Issue(text, f"cannot be read; expected key=value ({' '.join(str(error).split())})"))
             continue
-        parsed.append(override)
-        if not override.is_hydra_override():
-            issues += _check(override, text, groups, chosen, multirun)
-    if issues:
-        raise ConfigError(issues)
-    return parsed
+        found = [] if override.is_hydra_override() else list(_check(override, text, groups, chosen, multirun))
+        issues += found
+        if not found:
+            parsed.append(override)
+    return parsed, issues
 
 
 def _check(
