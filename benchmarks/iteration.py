@@ -1,12 +1,14 @@
-"""Seconds per training iteration, split by part, beside TRL's GRPO trainer on the same model and number of tokens.
+"""Seconds per training iteration, split by part, beside transformers' generate and TRL's GRPO trainer.
 
     python benchmarks/iteration.py                          # one thread, 64 FrozenLake episodes of up to 8 turns
     python benchmarks/iteration.py --threads 1 2 --no-trl   # what a second thread brings
-    pip install trl && python benchmarks/iteration.py       # with the peer
+    pip install trl && python benchmarks/iteration.py       # with TRL
 
-Both sides run on the same number of threads. TRL plays one turn: each of its sequences gets a prompt as long as all the
-prompt text of one of our episodes and samples as many tokens as our episodes do on average, so the trained and the
-processed tokens are the same. Ratio > 1 means that freshper is faster.
+`generate` plays the same episodes the plain way: one `model.generate` call per turn on the whole conversation,
+left-padded. TRL plays one turn: each of its sequences gets a prompt as long as all the prompt text of one of our episodes
+and samples as many tokens as our episodes do on average, so the trained and the processed tokens are the same. All run on
+the same number of threads. Ratio > 1 means that freshper is faster. Beside the equal batch, TRL is measured at 8 sequences
+a step, where overhead per step weighs more.
 """
 
 from __future__ import annotations
@@ -34,22 +36,31 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=8, help="most turns per episode")
     parser.add_argument("--iterations", type=int, default=12, help="iterations measured (after 3 for warm-up)")
     parser.add_argument("--no-trl", action="store_true", help="leave the peer out")
-    parser.add_argument("--worker", choices=("freshper", "trl"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=("freshper", "generate", "trl"), help=argparse.SUPPRESS)
     parser.add_argument("--tokens", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker == "freshper":
         return _freshper(options)
+    if options.worker == "generate":
+        return _generate(options)
     if options.worker == "trl":
         return _trl(options)
     for threads in options.threads:
         print(f"threads {threads}, {options.episodes} episodes of up to {options.turns} turns, model tiny", flush=True)
         ours = _worker("freshper", threads, options)
-        if not options.no_trl:
-            _worker("trl", threads, options, ours)
+        plain = _worker("generate", threads, options)
+        print(f"  ratio generate / freshper, rollout: {plain[0] / ours[3]:.1f}", flush=True)
+        if options.no_trl:
+            continue
+        for sequences in (options.episodes, 8):
+            step = _worker("trl", threads, options, ours, sequences)
+            print(f"  ratio TRL / freshper per trained token: {step[0] / ours[0]:.1f}", flush=True)
     return None
 
 
-def _worker(name: str, threads: int, options: argparse.Namespace, ours: list[float] | None = None) -> list[float]:
+def _worker(
+    name: str, threads: int, options: argparse.Namespace, ours: list[float] | None = None, sequences: int | None = None
+) -> list[float]:
     """Run one side in a process of its own (their thread settings do not mix); returns its last line's numbers."""
     command = [
         sys.executable,
@@ -59,7 +70,7 @@ def _worker(name: str, threads: int, options: argparse.Namespace, ours: list[flo
         "--threads",
         str(threads),
         "--episodes",
-        str(options.episodes),
+        str(sequences or options.episodes),
     ]
     command += ["--turns", str(options.turns), "--iterations", str(options.iterations)]
     if ours:
@@ -70,10 +81,7 @@ def _worker(name: str, threads: int, options: argparse.Namespace, ours: list[flo
         sys.exit(f"{name} failed:\n{done.stderr[-3000:]}")
     *lines, last = done.stdout.strip().splitlines()
     print("\n".join(lines))
-    numbers = [float(value) for value in last.split()]
-    if ours:
-        print(f"  ratio TRL / freshper per trained token: {numbers[0] / ours[0]:.1f}")
-    return numbers
+    return [float(value) for value in last.split()]
 
 
 def _freshper(options: argparse.Namespace) -> None:
@@ -112,7 +120,60 @@ def _freshper(options: argparse.Namespace) -> None:
         f"  tokens per episode   {total:.0f}, of which {per_episode:.1f} sampled; on-policy step {step:.3f} s, "
         f"{1e6 * step / sampled:.0f} us per trained token"
     )
-    print(step / sampled, total - per_episode, per_episode)
+    rollout = statistics.median(row["time/rollout"] for row in rows)
+    print(step / sampled, total - per_episode, per_episode, rollout)
+
+
+def _generate(options: argparse.Namespace) -> None:
+    """The same episodes with one `model.generate` per turn: what a loop without a lasting cache costs."""
+    before_torch()
+    import torch
+
+    torch.set_num_threads(options.threads[0])
+    from freshper.config.env import FrozenLakeConfig
+    from freshper.config.model import ModelConfig
+    from freshper.envs.make import make_env
+    from freshper.envs.seeds import train_seed
+    from freshper.policy.chat import encode
+    from freshper.policy.load import load_policy
+
+    config = FrozenLakeConfig(max_turns=options.turns)
+    policy = load_policy(ModelConfig())
+    envs = [make_env(config) for _ in range(options.episodes)]
+    torch.manual_seed(0)
+    times = []
+    for repeat in range(1 + max(3, options.iterations // 2)):
+        started = time.perf_counter()
+        texts = []
+        for k, env in enumerate(envs):
+            observation, info = env.reset(seed=train_seed(config, 0, repeat * options.episodes + k))
+            texts.append(policy.chat.first_prompt(info["system"], observation))
+        conversations, active = encode(policy.tokenizer, texts), list(range(options.episodes))
+        while active:
+            longest = max(len(conversations[k]) for k in active)
+            pads = [longest - len(conversations[k]) for k in active]
+            ids = torch.tensor([[0] * pad + conversations[k] for pad, k in zip(pads, active, strict=True)])
+            mask = torch.tensor([[0] * pad + [1] * (longest - pad) for pad in pads])
+            output = policy.model.generate(
+                ids, attention_mask=mask, max_new_tokens=8, do_sample=True, top_k=0, pad_token_id=0
+            )
+            still, later = [], []
+            for k, reply in zip(active, output[:, longest:].tolist(), strict=True):
+                end = next((place for place, token in enumerate(reply) if token in policy.end_ids), len(reply))
+                observation, _, terminated, truncated, _ = envs[k].step(policy.tokenizer.decode(reply[:end]))
+                conversations[k] = conversations[k] + reply[:end]
+                if not (terminated or truncated):
+                    still.append(k)
+                    later.append(policy.chat.next_prompt(observation))
+            for k, new in zip(still, encode(policy.tokenizer, later), strict=True):
+                conversations[k] = conversations[k] + new
+            active = still
+        times.append(time.perf_counter() - started)
+    seconds = statistics.median(times[1:])
+    print(
+        f"  generate, per turn   {seconds:8.4f} s   rollout of the same number of episodes, median of {len(times) - 1}"
+    )
+    print(seconds)
 
 
 def _trl(options: argparse.Namespace) -> None:
@@ -144,7 +205,7 @@ def _trl(options: argparse.Namespace) -> None:
         config = GRPOConfig(
             output_dir=folder,
             per_device_train_batch_size=options.episodes,
-            num_generations=8,
+            num_generations=min(8, options.episodes),
             max_completion_length=sampled,
             max_steps=3 + options.iterations,
             beta=0.0,

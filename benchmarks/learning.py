@@ -164,7 +164,7 @@ def draw(runs: dict[str, list[list[Row]]], path: Path) -> None:
         axis.grid(alpha=0.25, lw=0.6)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes[0].set_ylabel("success on held-out maps, %")
-    axes[0].set_ylim(bottom=0)
+    axes[0].set_ylim(0, 100)
     axes[0].legend(frameon=False, loc="lower right")
     n = sorted({len(group) for group in runs.values() if group})
     figure.suptitle(

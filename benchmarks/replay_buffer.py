@@ -21,6 +21,9 @@ the whole buffer with real trajectories. What an operation covers:
     iteration        push, then twice draw, IS weights and update: one learner iteration at K = 2
     refresh          let all priorities age by one step. Ours has nothing to do: the next draw is exact. The peers have
                      no decay; it means setting all N priorities anew
+    refresh + draw   128 rows by priority *and* freshness: like with like. Ours: a draw at the next clock
+
+The last line sums up the largest N.
 """
 
 from __future__ import annotations
@@ -250,8 +253,28 @@ def bench_index(size: int, kinds: list[Any], repeats: int) -> dict[str, list[flo
         "iteration": iteration,
     }
     table = {"fill": fill, **measure(buffers, small, repeats)}
-    table.update(measure(buffers, {"refresh": lambda buffer: timed(buffer.refresh)}, 4))
+
+    def refresh_and_draw(buffer: Any) -> float:
+        def run() -> None:
+            buffer.refresh()
+            buffer.draw()
+
+        return timed(run)
+
+    # Few repeats: the peers take up to a second.
+    slow = {"refresh": lambda buffer: timed(buffer.refresh), "refresh + draw": refresh_and_draw}
+    table.update(measure(buffers, slow, 6))
     return table
+
+
+def verdict(size: int, names: list[str], table: Mapping[str, list[float]]) -> str:
+    """One line: our draw at this size, and how the peers' compare."""
+    parts = []
+    for operation in ("draw", "draw, changed", "refresh + draw"):
+        ours, *peers = table[operation]
+        ratios = ", ".join(f"{peer / ours:.2f}x {name}" for name, peer in zip(names[1:], peers, strict=True))
+        parts.append(f"{operation} {ours * 1e3:.3f} ms" + (f" ({ratios})" if ratios else ""))
+    return f"N = {size:,}, speed relative to peers, above 1 ours is faster: " + "; ".join(parts)
 
 
 def text_trajectory(rng: np.random.Generator, tokens: int, turns: int, response: int) -> Trajectory:
@@ -335,8 +358,10 @@ def main() -> None:
     print("index cost: rows carry no trajectory (ours) or one float (peers)\n")
     header = f"{'N':>9}  {'operation':<15}{'freshper':>14}"
     print(header + "".join(f"{kind.name:>14}{'ratio':>8}" for kind in kinds[1:]))
+    tables = {}
     for size in sizes:
-        for name, seconds in bench_index(size, kinds, args.repeats).items():
+        tables[size] = bench_index(size, kinds, args.repeats)
+        for name, seconds in tables[size].items():
             ours = seconds[0]
             line = f"{size:>9,}  {name:<15}" + (f"{'none':>14}" if name == "refresh" else f"{ours * 1e6:>11.1f} us")
             for peer in seconds[1:]:
@@ -349,6 +374,8 @@ def main() -> None:
         print()
     for line in bench_buffer(10_000, 9):
         print(line)
+    print()
+    print(verdict(max(sizes), [kind.name for kind in kinds], tables[max(sizes)]))
 
 
 if __name__ == "__main__":

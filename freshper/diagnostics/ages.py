@@ -41,6 +41,8 @@ def age_profile(
     Returns:
         JSON-like lists, one entry per non-empty age bin [from, to): `from`, `to`, `count`, `ess` (share of n, from
         trajectory ratios), `kl` (mean of log mu - log pi per token, the k1 estimate of KL(mu || pi)), `clip_fraction`.
+        Under priorities the rows are not a plain sample of mu: with reward priority they are successes, whose
+        likelihood training raises, so `kl` comes out low and may be negative. The uniform arm gives an unbiased one.
     """
     edges = age_edges(int(ages.max()))
     place = np.searchsorted(edges, ages, side="right") - 1
