@@ -5,10 +5,10 @@
     pip install trl && python benchmarks/iteration.py       # with TRL
 
 `generate` plays the same episodes the plain way: one `model.generate` call per turn on the whole conversation,
-left-padded. TRL plays one turn: each of its sequences gets a prompt as long as all the prompt text of one of our episodes
-and samples as many tokens as our episodes do on average, so the trained and the processed tokens are the same. All run on
-the same number of threads. Ratio > 1 means that freshper is faster. Beside the equal batch, TRL is measured at 8 sequences
-a step, where overhead per step weighs more.
+left-padded. TRL plays one turn: each of its sequences gets a prompt as long as all the prompt text of one of our
+episodes and samples as many tokens as our episodes do on average, so the trained and the processed tokens are the
+same. All run on the same number of threads. Ratio > 1 means that freshper is faster. Beside the equal batch, TRL is
+measured at 8 sequences a step, where overhead per step weighs more.
 """
 
 from __future__ import annotations

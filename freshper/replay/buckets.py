@@ -149,8 +149,7 @@ class BucketTable:
 
     def keys_at(self, slots: IntArray) -> IntArray:
         """Keys of live rows."""
-        buckets = slots // self.width
-        return self.first_key[buckets] + slots - buckets * self.width
+        return self.first_key.take(slots // self.width) + (slots & (self.width - 1))
 
     def live_slots(self, buckets: IntArray | None = None) -> IntArray:
         """Slots of the live rows of ``buckets``, bucket by bucket; of all in order of age, oldest first, if None."""

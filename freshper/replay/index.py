@@ -46,8 +46,11 @@ class KeyDraw:
 
 
 def bucket_width(capacity: int) -> int:
-    """Rows per bucket: some thousand buckets at any capacity, so that neither bucket nor row work dominates a draw."""
-    return int(np.clip(2 ** int(np.ceil(np.log2(capacity / 4096))), 8, 128))
+    """Rows per bucket, a power of two: grows with the root of the capacity, as then does the number of buckets.
+
+    A draw after changes adds up all buckets, and rows of the changed ones; measured, this balances the two.
+    """
+    return int(np.clip(2 ** int(np.ceil(np.log2(np.sqrt(capacity) / 10))), 8, 256))
 
 
 class PriorityIndex:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from freshper.config.replay import DecayConfig
 from freshper.replay.buckets import BucketTable
 from freshper.replay.decay import is_clock_invariant, log_sampling_decay
-from freshper.replay.masses import BELOW_ONE
+from freshper.replay.masses import BELOW_ONE, BLOCK, running_sums
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -24,6 +24,9 @@ IntArray = NDArray[np.int64]
 # Leave the reference before the total mass comes near the ends of float64 (1e-308, 1e308): what is still
 # representable then reaches down to a share of 1e-150 of the total.
 _TOTAL_RANGE = (1e-150, 1e150)
+# Relative masses are cut off here, at 5e173: any above 1e150 moves the reference, and then none is above 1.
+_LARGEST_LOG_MASS = 400.0
+_TINY = np.finfo(np.float64).tiny
 
 
 class PrioritySampler:
@@ -38,10 +41,8 @@ class PrioritySampler:
         """Clock at which the decay of clock-invariant laws is 1, and the logarithm that every mass is divided by."""
         self._invariant = is_clock_invariant(config)
         self._clock: int | None = None
-        self._mass = np.zeros(0)
-        self._reach = np.zeros(1)
-        """Running sums of the bucket masses, after a leading zero."""
         self._strata = np.zeros(0)
+        self._make_room(0)
 
     def total(self, clock: int) -> float:
         """Mass of all rows at ``clock``, relative to the reference: 0 when nothing can be drawn by priority."""
@@ -58,7 +59,10 @@ class PrioritySampler:
             raise RuntimeError(f"nothing to draw: {self.table.rows} rows with total sampling mass 0 at clock {clock}")
         if len(self._strata) != size:
             self._strata = np.arange(size, dtype=np.float64)
-        return self.locate((self._strata + rng.random(size)) / size, clock)
+        positions = rng.random(size)
+        positions += self._strata
+        positions /= size
+        return self._locate(positions)
 
     def locate(self, positions: FloatArray, clock: int) -> IntArray:
         """Slots of positions in [0, 1]: the first 1 - mix of the interval is by priority, the rest uniform over rows.
@@ -66,13 +70,8 @@ class PrioritySampler:
         A row owns the half-open stretch [left, right). A row of mass zero owns none, so not even a position exactly on
         a border, or rounded up to 1, finds it.
         """
-        if self.mix == 0:
-            return self._by_priority(positions, clock)
-        uniform = positions >= 1 - self.mix
-        slots = np.empty(len(positions), dtype=np.int64)
-        slots[~uniform] = self._by_priority(positions[~uniform] / (1 - self.mix), clock) if self.mix < 1 else 0
-        slots[uniform] = self._uniformly((positions[uniform] - (1 - self.mix)) / self.mix)
-        return slots
+        self._synchronise(clock)
+        return self._locate(positions)
 
     def probabilities(self, slots: IntArray, clock: int) -> FloatArray:
         """P of live rows [n]; sums to 1 over all of them."""
@@ -80,10 +79,10 @@ class PrioritySampler:
         if total == 0:
             p = np.zeros(len(slots))
         else:
-            buckets, sums = slots // self.table.width, self.table.masses.total
+            buckets = slots // self.table.width
             # A bucket without mass has sum 0; its rows have mass 0 as well.
-            p = self.table.masses.at(slots) / np.maximum(sums[buckets], np.finfo(np.float64).tiny)
-            p *= self._mass[buckets] / total
+            p = self.table.masses.at(slots) / np.maximum(self.table.masses.total.take(buckets), _TINY)
+            p *= self._mass.take(buckets) / total
         return p if self.mix == 0 else (1 - self.mix) * p + self.mix / self.table.rows
 
     def bucket_shares(self, clock: int) -> FloatArray:
@@ -113,59 +112,74 @@ class PrioritySampler:
 
     def log_age_factor(self, buckets: IntArray, clock: int) -> FloatArray:
         """Logarithm of the age factor of the sampling weight of ``buckets`` at ``clock``."""
-        return log_sampling_decay(self.config, self.alpha, clock - self.table.clock[buckets])
+        return log_sampling_decay(self.config, self.alpha, clock - self.table.clock.take(buckets))
+
+    def _make_room(self, buckets: int) -> None:
+        size = -(-buckets // BLOCK) * BLOCK
+        # ``running_sums`` wants whole blocks: what lies behind the last bucket has no mass.
+        self._padded_mass, self._reach = np.zeros(size), np.zeros(size + 1)
+        self._mass = self._padded_mass[:buckets]
+        # Running sums of the bucket masses: where each bucket starts and ends.
+        self._starts, self._ends = self._reach[:-1], self._reach[1:]
 
     def _synchronise(self, clock: int) -> None:
-        order = self.table.order
         self.table.require_clock(clock)
         changed = self.table.masses.refresh()
-        all_of_them = len(self._mass) != len(self.table.masses.total) or (not self._invariant and clock != self._clock)
-        if not (all_of_them or changed.size):
+        all_of_them = not self._invariant and clock != self._clock or len(self._mass) != len(self.table.masses.total)
+        if changed is None and not all_of_them:
             return
         self._clock = clock
-        if all_of_them:
+        if changed is None or all_of_them:
             changed = np.arange(len(self.table.masses.total))
-            self._mass = np.zeros(len(changed))
-            self._reach = np.zeros(len(changed) + 1)
+            self._make_room(len(changed))
             if not self._invariant:
                 self.reference = (clock, self.reference[1])
         self._mass[changed] = self._relative_mass(changed)
-        np.cumsum(self._mass, out=self._reach[1:])
-        if order.size and not _TOTAL_RANGE[0] <= self._reach[-1] <= _TOTAL_RANGE[1]:
+        running_sums(self._padded_mass, self._ends)
+        if self.table.rows and not _TOTAL_RANGE[0] <= self._reach[-1] <= _TOTAL_RANGE[1]:
             self._move_reference()
 
-    def _log_mass(self, buckets: IntArray) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            log_total = np.log(self.table.masses.total.take(buckets))
-        return log_total + self.log_age_factor(buckets, self.reference[0])
-
     def _relative_mass(self, buckets: IntArray) -> FloatArray:
-        log_mass = self._log_mass(buckets) - self.reference[1]
-        # Overflow is an answer here: the range check moves the reference.
-        with np.errstate(over="ignore"):
-            return np.exp(log_mass)
+        with np.errstate(divide="ignore"):
+            return np.exp(np.minimum(self._log_mass(buckets) - self.reference[1], _LARGEST_LOG_MASS))
+
+    def _log_mass(self, buckets: IntArray) -> FloatArray:
+        return np.log(self.table.masses.total.take(buckets)) + self.log_age_factor(buckets, self.reference[0])
 
     def _move_reference(self) -> None:
         order = self.table.order
-        if self._invariant:
-            # Twice: the first pass finds the heaviest bucket, the second measures ages from it. Ages of a thousand
-            # billion ticks would otherwise swallow the digits that tell buckets apart.
-            self.reference = (int(self.table.clock[order[-1]]), 0.0)
-            heaviest = order[int(np.argmax(self._log_mass(order)))]
-            self.reference = (int(self.table.clock[heaviest]), 0.0)
-        largest = float(self._log_mass(order).max())
+        with np.errstate(divide="ignore"):
+            if self._invariant:
+                # Twice: the first pass finds the heaviest bucket, the second measures ages from it. Ages of a thousand
+                # billion ticks would otherwise swallow the digits that tell buckets apart.
+                self.reference = (int(self.table.clock[order[-1]]), 0.0)
+                heaviest = order[int(np.argmax(self._log_mass(order)))]
+                self.reference = (int(self.table.clock[heaviest]), 0.0)
+            largest = float(self._log_mass(order).max())
         # -inf means that nothing has mass, which no reference changes.
         self.reference = (self.reference[0], largest if np.isfinite(largest) else 0.0)
-        self._mass = np.zeros_like(self._mass)
+        self._mass[:] = 0
         self._mass[order] = self._relative_mass(order)
-        np.cumsum(self._mass, out=self._reach[1:])
+        running_sums(self._padded_mass, self._ends)
 
-    def _by_priority(self, positions: FloatArray, clock: int) -> IntArray:
+    def _locate(self, positions: FloatArray) -> IntArray:
+        if self.mix == 0:
+            return self._by_priority(positions)
+        uniform = positions >= 1 - self.mix
+        slots = np.empty(len(positions), dtype=np.int64)
+        slots[~uniform] = self._by_priority(positions[~uniform] / (1 - self.mix)) if self.mix < 1 else 0
+        slots[uniform] = self._uniformly((positions[uniform] - (1 - self.mix)) / self.mix)
+        return slots
+
+    def _by_priority(self, positions: FloatArray) -> IntArray:
         # A position rounded up to 1 must stay below the total.
-        target = np.minimum(positions, BELOW_ONE) * self.total(clock)
-        buckets = self._reach[1:].searchsorted(target, side="right")
-        before = self._reach.take(buckets)
-        return self.table.masses.search(buckets, (target - before) / (self._reach.take(buckets + 1) - before))
+        target = np.minimum(positions, BELOW_ONE)
+        target *= self._reach[-1]
+        buckets = self._ends.searchsorted(target, side="right")
+        start = self._starts.take(buckets)
+        target -= start
+        target /= self._ends.take(buckets) - start
+        return self.table.masses.search(buckets, target)
 
     def _uniformly(self, positions: FloatArray) -> IntArray:
         table = self.table
