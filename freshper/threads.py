@@ -26,8 +26,8 @@ def before_torch() -> None:
 def choose_threads(requested: int, parameters: int, cores: int) -> int:
     """Number of torch threads: `requested` if positive, else two for small models and all cores otherwise.
 
-    For a model of a few hundred thousand parameters a second thread is worth a third of an iteration and more are worth
-    nothing (`benchmarks/iteration.py --threads 1 2` prints both). Runs side by side want one thread each.
+    For a model of a few hundred thousand parameters a second thread brings up to a quarter on an idle machine and
+    nothing on a busy one (`benchmarks/iteration.py --threads 1 2` prints both). Runs side by side want one each.
 
     Args:
         requested: `trainer.threads`; 0 asks for the default.
