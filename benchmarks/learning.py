@@ -1,6 +1,6 @@
 """Train several arms on several seeds and compare them at equal environment steps and at equal optimiser steps.
 
-    python benchmarks/learning.py                                   # 3 arms x 5 seeds, resumable, two runs at a time
+    python benchmarks/learning.py                                   # 4 arms x 5 seeds, resumable, two runs at a time
     python benchmarks/learning.py --arms freshper --seeds 0 1       # fewer
     python benchmarks/learning.py --set replay.decay.tau=50         # overrides for every run
     python benchmarks/learning.py --report                          # only read what is there
@@ -25,9 +25,14 @@ sys.path.insert(0, str(ROOT))
 
 from freshper.records.metrics import Row, read_metrics, series  # noqa: E402
 
-ARMS = ("on_policy", "standard_per", "freshper")
-NAMES = {"on_policy": "on-policy", "standard_per": "standard PER", "freshper": "FreshPER"}
-COLOURS = {"on_policy": "#4285F4", "standard_per": "#FBBC04", "freshper": "#EA4335"}
+ARMS = ("on_policy", "standard_per", "per_no_decay", "freshper")
+NAMES = {
+    "on_policy": "on-policy",
+    "standard_per": "standard PER",
+    "per_no_decay": "FreshPER without decay",
+    "freshper": "FreshPER",
+}
+COLOURS = {"on_policy": "#4285F4", "standard_per": "#FBBC04", "per_no_decay": "#5F6368", "freshper": "#EA4335"}
 # Two-sided 95 % quantiles of Student's t for 1 to 9 degrees of freedom.
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
@@ -53,6 +58,7 @@ def main() -> int:
     if not any(runs.values()):
         sys.exit(f"no runs under {options.root}")
     print("\n" + table(runs))
+    print("\n" + differences(runs))
     figure = options.figure or options.root / "learning.png"
     draw(runs, figure)
     print(f"\npicture {figure}")
@@ -129,6 +135,20 @@ def table(runs: dict[str, list[list[Row]]]) -> str:
         f"\nSampled success in % over {episodes} held-out maps, mean over n seeds ± Student t 95 % interval; "
         "greedy at the end of each run."
     )
+    return "\n".join(lines)
+
+
+def differences(runs: dict[str, list[list[Row]]], arm: str = "freshper") -> str:
+    """What an arm has over the others at equal environment steps, in points, seed by seed."""
+    if not runs.get(arm):
+        return ""
+    limit = common(runs, "counts/env_steps")
+    mine = [at(rows, "counts/env_steps", limit) for rows in runs[arm]]
+    lines = []
+    for other, group in runs.items():
+        if other != arm and len(group) == len(mine):
+            gain = [a - at(rows, "counts/env_steps", limit) for a, rows in zip(mine, group, strict=True)]
+            lines.append(f"{NAMES.get(arm, arm)} minus {NAMES.get(other, other)}: {interval(gain)} points")
     return "\n".join(lines)
 
 
