@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-_ROOM = 256
-"""Slots made at first beyond the prompts; later growth adds half of what is there, so that copying stays rare."""
+_ROOM = 512
+"""Slots made at first beyond the prompts; later growth adds half of what is there, so that copying stays rare. On a CPU
+memory that is never written costs nothing, hence slots are cleared as they come into sight and not when made."""
 
 
 class _LaneLayer(CacheLayerMixin):
@@ -26,9 +27,10 @@ class _LaneLayer(CacheLayerMixin):
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         shape = (self.owner.rows, key_states.shape[1], self.owner.slots)
-        self.keys = key_states.new_zeros((*shape, key_states.shape[-1]))
-        self.values = value_states.new_zeros((*shape, value_states.shape[-1]))
+        self.keys = key_states.new_empty((*shape, key_states.shape[-1]))
+        self.values = value_states.new_empty((*shape, value_states.shape[-1]))
         self.is_initialized = True
+        self.clear(0, self.owner.cleared)
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
@@ -45,12 +47,22 @@ class _LaneLayer(CacheLayerMixin):
         live, width = owner.live, owner.width
         return self.keys[:live, :, :width], self.values[:live, :, :width]
 
-    def resize(self, slots: int) -> None:
-        """Make room for `slots` slots, keeping what is there."""
+    def clear(self, start: int, stop: int) -> None:
+        """Zero slots that attention is about to see for the first time: a mask hides numbers, but not NaN."""
         assert self.keys is not None and self.values is not None
-        pad = (0, 0, 0, slots - self.keys.shape[2])
-        self.keys = torch.nn.functional.pad(self.keys, pad)
-        self.values = torch.nn.functional.pad(self.values, pad)
+        self.keys[: self.owner.live, :, start:stop] = 0
+        self.values[: self.owner.live, :, start:stop] = 0
+
+    def resize(self, slots: int) -> None:
+        """Make room for `slots` slots, keeping those that were ever in sight."""
+        assert self.keys is not None and self.values is not None
+        rows, heads, _, size = self.keys.shape
+        live, width = self.owner.live, self.owner.cleared
+        for name in ("keys", "values"):
+            old: Tensor = getattr(self, name)
+            new = old.new_empty((rows, heads, slots, size))
+            new[:live, :, :width] = old[:live, :, :width]
+            setattr(self, name, new)
 
     def move_rows(self, source: Tensor, target: Tensor, width: int) -> None:
         """Copy rows `source` over rows `target` (first `width` slots)."""
@@ -83,6 +95,7 @@ class LaneCache(Cache):
         self.live = rows
         self.slots = longest_prompt + _ROOM
         self.width = 0
+        self.cleared = 0
         self.shared = False
         self.positions = torch.zeros((rows, 1), dtype=torch.long, device=device)
         self.row_index = torch.arange(rows, device=device)[:, None]
@@ -97,13 +110,18 @@ class LaneCache(Cache):
             width: slots that attention may look at: the largest position + 1.
             shared: the pass has one row, which is written to the start of every row.
         """
-        self.positions, self.width, self.shared = positions, width, shared
+        self.positions, self.shared = positions, shared
         self.row_index = torch.arange(self.live, device=positions.device)[:, None]
+        layers = [layer for layer in self.lane_layers if layer.is_initialized]
         if width > self.slots:
             self.slots = max(width, self.slots + self.slots // 2)
-            for layer in self.lane_layers:
-                if layer.is_initialized:
-                    layer.resize(self.slots)
+            for layer in layers:
+                layer.resize(self.slots)
+        if width > self.cleared:
+            for layer in layers:
+                layer.clear(self.cleared, width)
+            self.cleared = width
+        self.width = width
 
     def keep_rows(self, keep: list[int]) -> list[int]:
         """Drop all rows but `keep`; moves only as many rows as are dropped.

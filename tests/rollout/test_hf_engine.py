@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from freshper.rollout import lane_cache
 from freshper.rollout.engine import Sampling
 from freshper.rollout.hf_engine import HFEngine
 from tests.models import random_policy
@@ -41,10 +42,20 @@ def test_greedy_turn_equals_generate_for_prompts_of_different_lengths(architectu
         assert turn.ended == (expected[-1] in policy.end_ids)
 
 
+@pytest.fixture
+def poisoned_memory():
+    """torch fills what `empty` returns with NaN, so that reading a slot before it is written shows."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
 @pytest.mark.parametrize("architecture", ["qwen2", "llama"])
 @pytest.mark.parametrize("shared", [0, 12])
-def test_logprobs_over_many_turns_agree_with_a_full_forward(architecture, shared):
+@pytest.mark.parametrize("room", [512, 3])
+def test_logprobs_over_many_turns_agree_with_a_full_forward(architecture, shared, room, monkeypatch, poisoned_memory):
     """Lanes of different lengths, closing at random moments: what is stored is what the trainer recomputes."""
+    monkeypatch.setattr(lane_cache, "_ROOM", room)  # with 3, the cache has to grow again and again
     policy, rng = random_policy(2, architecture), np.random.default_rng(1)
     lanes = prompts(rng, 9, shared)
     history, sampled = [list(p) for p in lanes], [[] for _ in lanes]
