@@ -94,19 +94,24 @@ def load_policy(config: ModelConfig) -> Policy:
         ModelError: missing folder, missing files, or an architecture that this code would silently get wrong.
         ChatTemplateError: see :func:`freshper.policy.chat.chat_format`.
     """
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     where = model_folder(config)
     device = resolve_device(config.device)
     try:
         tokenizer = load_tokenizer(where)
-        model = AutoModelForCausalLM.from_pretrained(
-            where, dtype=_DTYPES[config.dtype], attn_implementation=config.attention
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            where, dtype=_DTYPES[config.dtype], attn_implementation=config.attention, output_loading_info=True
         )
-    except (OSError, ValueError, ImportError) as error:
+    # transformers lets the errors of torch and safetensors through, assertions included.
+    except (OSError, ValueError, ImportError, RuntimeError, AssertionError, SafetensorError) as error:
         raise ModelError(f"model.path={where}: cannot be loaded as a causal language model: {error}") from error
-    model = nn.Module.to(model, device)  # transformers wraps `to` in a way that type checkers cannot follow
-    model.eval()
+    model, loading = loaded
+    absent = sorted(map(str, [*loading["missing_keys"], *loading["mismatched_keys"]]))
+    if absent:  # transformers would go on with random numbers in their place
+        raise ModelError(f"model.path={where}: {len(absent)} weights are missing or misshapen: {', '.join(absent[:5])}")
+    model.to(device).eval()
     if config.gradient_checkpointing:
         _check_dropout(model, where)
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
