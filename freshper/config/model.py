@@ -18,9 +18,9 @@ class ModelConfig(Section):
     """Label used for run folders and tables."""
     path: str | None = None
     """Folder (or hub name) with config.json, weights, tokenizer and chat template; needed for `kind: hf`."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Literal["float32", "bfloat16"] = "float32"
     """Format of the weights. Keep float32 where the learning rate is small: bfloat16 loses updates to rounding."""
-    autocast: Literal["none", "bfloat16", "float16"] = "none"
+    autocast: Literal["none", "bfloat16"] = "none"
     """Format of matrix products (torch.autocast); weights keep `dtype`."""
     attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
     """Attention implementation asked of transformers."""

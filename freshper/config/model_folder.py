@@ -19,22 +19,13 @@ def check_model(model: ModelConfig) -> Iterator[Issue]:
     """Problems of `model.*`: device and number formats, and for `kind: hf` the path and what lies there."""
     if not _DEVICE.fullmatch(model.device):
         yield Issue("model.device", "expected auto, cpu, cuda or cuda:<number>", model.device)
-    if model.device == "cpu":
-        if model.attention == "flash_attention_2":
-            yield Issue(
-                "model.attention",
-                "runs on CUDA only, and model.device = cpu; expected sdpa or eager",
-                model.attention,
-                also=("model.device",),
-            )
-        for key, value in (("model.dtype", model.dtype), ("model.autocast", model.autocast)):
-            if value == "float16":
-                yield Issue(
-                    key,
-                    "float16 does not train on model.device = cpu; expected float32 or bfloat16",
-                    value,
-                    also=("model.device",),
-                )
+    if model.device == "cpu" and model.attention == "flash_attention_2":
+        yield Issue(
+            "model.attention",
+            "runs on CUDA only, and model.device = cpu; expected sdpa or eager",
+            model.attention,
+            also=("model.device",),
+        )
     if model.kind == "tiny":
         if model.path is not None:
             yield Issue(

@@ -16,7 +16,7 @@ from freshper.policy.chat import ChatFormat, chat_format
 TINY_FOLDER = Path(__file__).parent / "tiny" / "base"
 """The small base model that ships with freshper (recipe: `python -m freshper.policy.pretrain`)."""
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 _GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")
 

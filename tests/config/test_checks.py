@@ -54,8 +54,6 @@ def test_replay(replay, key, expected):
         ({"env": {"train_seed": 5, "eval_seed": 10}}, "env.eval_seed"),
         ({"env": {"train_seed": 10**9, "eval_seed": 0}}, "env.eval_seed"),
         ({"model": {"device": "cpu", "attention": "flash_attention_2"}}, "model.attention"),
-        ({"model": {"device": "cpu", "dtype": "float16"}}, "model.dtype"),
-        ({"model": {"device": "cpu", "autocast": "float16"}}, "model.autocast"),
         ({"model": {"device": "gpu"}}, "model.device"),
         ({"model": {"path": "org/name"}}, "model.path"),
         ({"output": {"name": "a/b"}}, "output.name"),
