@@ -20,7 +20,7 @@ class PolicyLoss:
     loss: Tensor
     """Clipped surrogate, to be minimised."""
     log_ratio: Tensor
-    """log pi - log mu, clamped, no gradient."""
+    """log pi - log mu as it is, not clamped, no gradient."""
     clipped: Tensor
     """Bool: the clip removed this token's gradient."""
 
@@ -56,7 +56,7 @@ def policy_loss(
     with torch.no_grad():
         outside_up = (ratio > 1 + config.clip_high) & (advantages > 0)
         outside_down = (ratio < 1 - config.clip_low) & (advantages < 0)
-        log_ratio = (logprobs - behaviour).clamp(-clamp, clamp)
+        log_ratio = logprobs - behaviour
     return PolicyLoss(loss, log_ratio, outside_up | outside_down)
 
 

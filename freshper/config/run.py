@@ -30,7 +30,7 @@ class DiagnosticsConfig(Section):
 
     dead_after: Int = Field(50, ge=0)
     """Consecutive iterations without any learning signal before the run ends as `dead`; 0 never."""
-    max_log_ratio: FloatOrInf = Field(50.0, gt=0)
+    max_log_ratio: FloatOrInf = Field(5.0, gt=0)
     """A fresh batch whose largest |log ratio| exceeds this ends the run as `diverged`."""
 
 

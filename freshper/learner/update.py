@@ -65,7 +65,7 @@ def update(
     Raises:
         DivergedError: a non-finite loss or gradient norm; the step is not taken.
     """
-    seen = _Seen(len(trajectories))
+    seen = _Seen(len(trajectories), config.log_ratio_clamp)
     anchors = None
     if config.ratio_anchor == "proximal" and passes * parts > 1:
         anchors = _anchor(policy, trajectories, config, temperature)
@@ -141,7 +141,8 @@ def _anchor(
 class _Seen:
     """Running sums over an update."""
 
-    def __init__(self, trajectories: int) -> None:
+    def __init__(self, trajectories: int, clamp: float) -> None:
+        self.clamp = clamp
         self.count = np.zeros(trajectories)
         self.log_ratio = np.zeros(trajectories)
         self.clipped = np.zeros(trajectories)
@@ -169,6 +170,7 @@ class _Seen:
         self.clipped[index] = np.bincount(owner, weights=clipped.double().cpu().numpy(), minlength=width)
         self.total += len(owner)
         self.largest = max(self.largest, float(np.abs(ratios).max()))
+        ratios = ratios.clip(-self.clamp, self.clamp)
         self.sums["ratio"] += float(np.exp(ratios).sum())
         # k3 with the behaviour policy's tokens estimates KL(mu || pi) without being negative.
         self.sums["kl_behaviour"] += float((np.expm1(ratios) - ratios).sum())

@@ -42,10 +42,12 @@ def test_profile_by_brute_force():
 
 def test_dead_run_is_named_after_enough_silent_iterations():
     rng = np.random.default_rng(0)
-    alive = [random_trajectory(rng)]
-    silent = [dataclasses.replace(alive[0], advantages=np.zeros_like(alive[0].advantages))]
+    failed = [random_trajectory(rng, success=0) for _ in range(3)]
+    silent = [dataclasses.replace(t, turn_penalties=np.full(t.n_turns, -0.3 / t.n_turns, "f4")) for t in failed]
+    alive = [*silent[:2], random_trajectory(rng, success=1)]
     detector = DeadRunDetector(DiagnosticsConfig(dead_after=3))
-    for batch in (silent, silent, alive, silent, silent):
+    solved = [random_trajectory(rng, success=1) for _ in range(3)]
+    for batch in (silent, silent, alive, silent, silent, solved, silent, silent):
         detector.observe(batch)
     with pytest.raises(DeadRunError, match="3 consecutive iterations"):
         detector.observe(silent)

@@ -13,6 +13,7 @@ import pytest
 
 from freshper.records.metrics import read_metrics
 from freshper.records.status import read_status
+from tests.models import random_policy
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -174,3 +175,23 @@ def test_other_arms_train(variant, tmp_path):
     assert row["counts/optimizer_steps"] == (2 if variant == "on_policy" else 6)
     if variant == "placebo":
         assert row["replay/grad_norm"] == 0
+
+
+def test_a_run_without_signal_ends_as_dead(tmp_path):
+    """An untrained model never answers in format: every episode has the same training reward."""
+    policy = random_policy()
+    policy.model.save_pretrained(tmp_path / "model")
+    policy.tokenizer.save_pretrained(tmp_path / "model")
+    model = ["model=hf", f"model.path={tmp_path / 'model'}", "rollout.max_new_tokens=4", "diagnostics.dead_after=2"]
+    done = train(tmp_path, *model, "iterations=500", status=4)
+    assert "no learning signal in 2 consecutive iterations" in done.stderr
+    status = read_status(tmp_path / "run")
+    assert status is not None and status.state == "dead" and "no learning signal" in str(status.cause)
+
+
+def test_a_run_that_blows_up_ends_as_diverged(tmp_path):
+    settings = ["algorithm.learning_rate=1e18", "algorithm.warmup_steps=0", "iterations=500"]
+    train(tmp_path, *settings, status=3)
+    status = read_status(tmp_path / "run")
+    assert status is not None and status.state == "diverged" and "nan" in str(status.cause)
+    assert "diverged already" in train(tmp_path, *settings, status=3).stdout
