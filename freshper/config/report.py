@@ -48,6 +48,7 @@ def _replay_lines(config: RunConfig, steps: int) -> list[str]:
         f"{replay.eviction} eviction",
         f"priority  {replay.priority.base}, alpha {replay.priority.alpha:g}, epsilon {replay.priority.epsilon:g}, "
         f"initial {replay.priority.initial}; IS correction {weights}",
+        f"memory    {_memory_line(config)}",
     ]
     if replay.decay.law == "none":
         return [*lines, "freshness none: age does not change the sampling weight"]
@@ -61,6 +62,18 @@ def _replay_lines(config: RunConfig, steps: int) -> list[str]:
         f"{_both_clocks(config, half, steps)}"
     )
     return lines
+
+
+def _memory_line(config: RunConfig) -> str:
+    """Most bytes that the stored trajectories of this run can take."""
+    from freshper.replay.buffer import ReplayBuffer
+
+    count = min(config.replay.capacity, config.iterations * config.rollout.episodes)
+    most = ReplayBuffer.memory_bound(count, config.model.max_length, config.env.max_turns)
+    return (
+        f"replay takes at most {most:,} bytes ({most / 2**20:.0f} MiB): {count} trajectories of "
+        f"{config.model.max_length} tokens, all sampled"
+    )
 
 
 def _both_clocks(config: RunConfig, age: float, steps: int) -> str:

@@ -40,11 +40,6 @@ def schema_fields() -> dict[str, FieldInfo]:
     return dict(_walk(RunConfig, ""))
 
 
-def is_section(key: str) -> bool:
-    """Whether a known key is a section rather than a setting."""
-    return bool(section_classes(schema_fields()[key].annotation))
-
-
 def plain(value: Any) -> Any:
     """Tuples to lists, all the way down: what YAML and JSON can hold."""
     if isinstance(value, dict):

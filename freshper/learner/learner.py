@@ -23,7 +23,7 @@ from freshper.learner.seeds import numpy_rng, torch_rng
 from freshper.learner.update import UpdateResult, update
 from freshper.policy.load import Policy
 from freshper.replay.buffer import ReplayBuffer
-from freshper.replay.correction import annealed_beta
+from freshper.replay.correction import annealed_beta, correction_metrics
 from freshper.replay.priority import base_priorities
 from freshper.replay.trajectory import Trajectory
 from freshper.rollout.collect import EnvPool, Limits, collect
@@ -185,8 +185,7 @@ class Learner:
                 row |= {"age_mean": float(draw.ages.mean()), "age_max": float(draw.ages.max())}
                 row["ess"] = effective_sample_size(result.log_ratio_sum)
                 row["duplicates"] = float(draw.duplicates)
-                row["is_weight_min"] = float(draw.weights.min())
-                row["is_weight_mean"] = float(draw.weights.mean())
+                row |= correction_metrics(draw.weights)
                 row["staleness"] = float(np.mean([self.optimizer.steps - 1 - t.policy_version for t in batch]))
                 rows.append(row)
         with self._timed("replay_bookkeeping"):
