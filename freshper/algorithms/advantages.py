@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freshper.config.algorithm import AlgorithmConfig
 from freshper.replay.trajectory import Trajectory
+
+_NO_SPREAD = 1e-8
+
+
+def training_rewards(trajectory: Trajectory) -> NDArray[np.float64]:
+    """[n] reward of each turn in training: the environment's plus the format penalty."""
+    return trajectory.turn_rewards.astype(np.float64) + trajectory.turn_penalties
+
+
+def turn_widths(trajectory: Trajectory) -> NDArray[np.int64]:
+    """[n] sampled tokens of each turn."""
+    return (trajectory.turn_spans[:, 1] - trajectory.turn_spans[:, 0]).astype(np.int64)
 
 
 def turn_returns(rewards: NDArray[np.floating], gamma: float) -> NDArray[np.float64]:
@@ -29,9 +42,12 @@ def turn_returns(rewards: NDArray[np.floating], gamma: float) -> NDArray[np.floa
 
 def whiten(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Zero mean, unit variance; constant values become zero (no signal) instead of amplified rounding noise."""
-    spread = values.std()
-    centred = values - values.mean()
-    return centred / spread if spread > 1e-8 else np.zeros_like(values)
+    return normalise(values, float(values.mean()), float(values.std()))
+
+
+def normalise(values: NDArray[np.float64], mean: float, std: float) -> NDArray[np.float64]:
+    """(values - mean) / std; zeros where there is no spread to divide by."""
+    return (values - mean) / std if std > _NO_SPREAD else np.zeros_like(values)
 
 
 def reinforce_pp(trajectories: Sequence[Trajectory], config: AlgorithmConfig) -> list[Trajectory]:
@@ -44,23 +60,53 @@ def reinforce_pp(trajectories: Sequence[Trajectory], config: AlgorithmConfig) ->
     Returns:
         The same trajectories with `advantages` filled in.
     """
-    per_token = []
-    for trajectory in trajectories:
-        returns = turn_returns(trajectory.turn_rewards + trajectory.turn_penalties, config.gamma)
-        widths = trajectory.turn_spans[:, 1] - trajectory.turn_spans[:, 0]
-        per_token.append(np.repeat(returns, widths))
-    flat = np.concatenate(per_token)
+    per_token = [np.repeat(turn_returns(training_rewards(t), config.gamma), turn_widths(t)) for t in trajectories]
+    return with_advantages(trajectories, per_token, config)
+
+
+def with_advantages(
+    trajectories: Sequence[Trajectory],
+    raw: Sequence[NDArray[np.float64]],
+    config: AlgorithmConfig,
+    info: Sequence[Mapping[str, Any]] | None = None,
+) -> list[Trajectory]:
+    """Fill in advantages: whitened over all response tokens of the batch and clipped, where the config says so.
+
+    The mean and deviation of the whitening go into `info` (`advantage_mean`, `advantage_std`), so that an advantage
+    which is estimated anew later can be put on the same scale.
+
+    Args:
+        trajectories: one fresh batch.
+        raw: per trajectory [R] advantages of its response tokens.
+        config: whiten, advantage_clip.
+        info: further entries for each trajectory's `info`.
+    """
+    flat = np.concatenate(raw)
+    extra: dict[str, Any] = {}
     if config.whiten:
-        flat = whiten(flat)
+        extra = {"advantage_mean": float(flat.mean()), "advantage_std": float(flat.std())}
+    done = []
+    for row, (trajectory, advantages) in enumerate(zip(trajectories, raw, strict=True)):
+        facts = {**trajectory.info, **extra, **({} if info is None else info[row])}
+        done.append(with_scaled(dataclasses.replace(trajectory, info=facts), advantages, config))
+    return done
+
+
+def with_scaled(trajectory: Trajectory, advantages: NDArray[np.float64], config: AlgorithmConfig) -> Trajectory:
+    """The trajectory with raw advantages [R] put on the scale of its own batch and clipped."""
+    if config.whiten:
+        advantages = normalise(advantages, trajectory.info["advantage_mean"], trajectory.info["advantage_std"])
     if config.advantage_clip is not None:
-        flat = flat.clip(-config.advantage_clip, config.advantage_clip)
-    return _with_advantages(trajectories, flat)
+        advantages = advantages.clip(-config.advantage_clip, config.advantage_clip)
+    return _replaced(trajectory, advantages)
 
 
 def rewhiten(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     """Whiten stored advantages again over a replay batch, as released code does (`replay.renormalise_advantages`)."""
-    flat = np.concatenate([t.advantages[t.response_mask] for t in trajectories]).astype(np.float64)
-    return _with_advantages(trajectories, whiten(flat))
+    parts = [t.advantages[t.response_mask].astype(np.float64) for t in trajectories]
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    whitened = np.split(whiten(np.concatenate(parts)), ends)
+    return [_replaced(t, values) for t, values in zip(trajectories, whitened, strict=True)]
 
 
 def without_advantages(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
@@ -68,12 +114,7 @@ def without_advantages(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     return [dataclasses.replace(t, advantages=np.zeros_like(t.advantages)) for t in trajectories]
 
 
-def _with_advantages(trajectories: Sequence[Trajectory], flat: NDArray[np.float64]) -> list[Trajectory]:
-    result, start = [], 0
-    for trajectory in trajectories:
-        advantages = np.zeros(trajectory.n_tokens, dtype=np.float32)
-        count = int(trajectory.response_mask.sum())
-        advantages[trajectory.response_mask] = flat[start : start + count]
-        result.append(dataclasses.replace(trajectory, advantages=advantages))
-        start += count
-    return result
+def _replaced(trajectory: Trajectory, values: NDArray[np.float64]) -> Trajectory:
+    advantages = np.zeros(trajectory.n_tokens, dtype=np.float32)
+    advantages[trajectory.response_mask] = values
+    return dataclasses.replace(trajectory, advantages=advantages)

@@ -60,10 +60,32 @@ def policy_loss(
     return PolicyLoss(loss, log_ratio, outside_up | outside_down)
 
 
+def value_loss(values: Tensor, before: Tensor, returns: Tensor, clip: float | None) -> tuple[Tensor, Tensor]:
+    """Half the squared error of each value, and which ones the clip held back; both [N].
+
+    With a clip, the larger of the losses of V and of V kept within +-clip of the value before the update, as in the
+    reference implementation of PPO (arXiv 2005.12729, section 3): a value that has moved further than the clip in the
+    right direction earns no more gradient.
+
+    Args:
+        values: V of the critic in training, with gradient.
+        before: V before the update.
+        returns: what V is trained towards.
+        clip: `algorithm.critic.value_clip`.
+    """
+    loss = (values - returns).square() / 2
+    if clip is None:
+        return loss, torch.zeros_like(loss, dtype=torch.bool)
+    bounded = (before + (values - before).clamp(-clip, clip) - returns).square() / 2
+    held = ((values - before).abs() > clip) & (bounded > loss)
+    return torch.maximum(loss, bounded), held.detach()
+
+
 def kl_estimate(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
     """Per-token estimate of KL(pi || pi_ref) from tokens of pi (Schulman, "Approximating KL divergence").
 
     k1 = log pi - log ref (unbiased, signed), k2 = (log pi - log ref)^2 / 2, k3 = ref/pi - 1 - log(ref/pi) (>= 0).
+    As a loss they differ: on fresh tokens the gradient of k1 is zero on average and that of k2 is the KL's own.
     """
     difference = reference - logprobs
     if estimator == "k1":

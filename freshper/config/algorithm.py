@@ -18,11 +18,37 @@ class KLConfig(Section):
     """Per-token estimator of KL(policy || reference) (Schulman's k1, k2, k3)."""
 
 
+class GroupConfig(Section):
+    """Group-relative advantages (`algorithm.name: grpo`); the group's size is `rollout.group_size`."""
+
+    divide_by_std: bool = True
+    """Divide by the sample standard deviation of the group's returns; false only subtracts their mean (Dr. GRPO)."""
+    zero_variance: Literal["keep", "drop", "resample"] = "keep"
+    """Groups of equal returns: `keep` them (zero advantage), `drop` them, or `resample` until the batch is full."""
+    resample_rounds: Int = Field(3, ge=1)
+    """Most further rounds of collection per iteration under `zero_variance: resample`."""
+
+
+class CriticConfig(Section):
+    """Value function (`algorithm.name: ppo`)."""
+
+    kind: Literal["shared", "separate"] = "shared"
+    """`shared`: a linear value head on the policy's trunk; `separate`: a model of its own."""
+    path: str | None = None
+    """Folder (or hub name) of the separate critic's trunk, of any size; null starts from the policy's own model."""
+    learning_rate: Float = Field(1e-3, gt=0)
+    """Peak learning rate of the value head and of a separate trunk; same schedule as the policy's."""
+    coefficient: Float = Field(0.5, gt=0)
+    """Weight of the value loss beside the policy loss."""
+    value_clip: Float | None = Field(0.2, gt=0)
+    """New values further than this from those before the update earn no further gradient; null turns it off."""
+
+
 class AlgorithmConfig(Section):
     """Policy gradient and optimiser."""
 
-    name: Literal["reinforce_pp"] = "reinforce_pp"
-    """Advantage estimator: `reinforce_pp` whitens returns-to-go over all tokens of the fresh batch."""
+    name: Literal["reinforce_pp", "grpo", "ppo"] = "reinforce_pp"
+    """Advantages: `reinforce_pp` returns-to-go, `grpo` return relative to the group, `ppo` GAE from a critic."""
     learning_rate: Float = Field(5e-4, gt=0)
     """Peak learning rate of AdamW."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -52,7 +78,17 @@ class AlgorithmConfig(Section):
     log_ratio_clamp: Float = Field(20.0, gt=0)
     """Log-ratios are clamped to +- this before the exponential."""
     gamma: Float = Field(1.0, ge=0, le=1)
-    """Discount per turn of returns-to-go (paper: 1)."""
+    """Discount (paper: 1)."""
+    discount_per: Literal["turn", "token"] = "turn"
+    """Where gamma applies: from one turn to the next, or after every sampled token (`ppo` only)."""
+    gae_lambda: Float = Field(0.95, ge=0, le=1)
+    """Trace of generalised advantage estimation, per step of `gae_over` (`ppo` only)."""
+    gae_over: Literal["tokens", "turns"] = "tokens"
+    """Steps of advantage estimation: sampled tokens, or whole turns valued before their first token (`ppo` only)."""
+    group: GroupConfig = GroupConfig()
+    """Group-relative advantages."""
+    critic: CriticConfig = CriticConfig()
+    """Value function."""
     whiten: bool = True
     """Whiten advantages over the response tokens of the fresh batch, once, at collection."""
     advantage_clip: Float | None = Field(None, gt=0)

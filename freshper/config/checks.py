@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from freshper.config.algorithm_checks import check_algorithm
 from freshper.config.errors import Issue
 from freshper.config.model_folder import check_model
 from freshper.config.run import RunConfig
@@ -16,7 +17,8 @@ def check(config: RunConfig) -> list[Issue]:
     """All cross-field problems of a config whose single values are valid."""
     return [
         *_replay(config),
-        *_algorithm(config),
+        *check_algorithm(config),
+        *_collection(config),
         *_seeds(config),
         *check_model(config.model),
         *_output(config),
@@ -62,13 +64,6 @@ def _replay(config: RunConfig) -> Iterator[Issue]:
             replay.warmup,
             also=("replay.capacity",),
         )
-    if replay.priority.base == "td_error" and config.algorithm.name == "reinforce_pp":
-        yield Issue(
-            "replay.priority.base",
-            "needs a critic, and algorithm.name = reinforce_pp has none; expected reward, advantage or uniform",
-            replay.priority.base,
-            also=("algorithm.name",),
-        )
     if replay.decay.law != "none" and replay.decay.tau < 1:
         yield Issue(
             "replay.decay.tau",
@@ -102,35 +97,34 @@ def _replay(config: RunConfig) -> Iterator[Issue]:
         )
 
 
-def _algorithm(config: RunConfig) -> Iterator[Issue]:
-    algorithm, rollout, replay = config.algorithm, config.rollout, config.replay
-    if algorithm.minibatches > rollout.episodes:
+def _collection(config: RunConfig) -> Iterator[Issue]:
+    """Episodes per iteration, and the groups that they and the replay batches have to divide into."""
+    rollout, replay = config.rollout, config.replay
+    size = rollout.group_size
+    if rollout.episodes % size:
         yield Issue(
-            "algorithm.minibatches",
-            f"expected at most one per episode, rollout.episodes = {rollout.episodes}",
-            algorithm.minibatches,
-            also=("rollout.episodes",),
+            "rollout.episodes",
+            f"expected a multiple of rollout.group_size = {size}, such as {nearest_multiple(rollout.episodes, size)}",
+            rollout.episodes,
+            also=("rollout.group_size",),
         )
-    if algorithm.clip_low >= 1:
-        yield Issue(
-            "algorithm.clip_low", "expected less than 1: the ratio is clipped at 1 - clip_low", algorithm.clip_low
-        )
-    capped = "behaviour_weight_cap" in algorithm.model_fields_set
-    default_cap = type(algorithm).model_fields["behaviour_weight_cap"].default
-    if algorithm.ratio_anchor == "behaviour" and capped and algorithm.behaviour_weight_cap != default_cap:
-        yield Issue(
-            "algorithm.behaviour_weight_cap",
-            "has no effect unless algorithm.ratio_anchor = proximal; expected it unset",
-            algorithm.behaviour_weight_cap,
-            also=("algorithm.ratio_anchor",),
-        )
-    if replay.enabled and replay.renormalise_advantages and not algorithm.whiten:
-        yield Issue(
-            "replay.renormalise_advantages",
-            "whitens again, so it expects algorithm.whiten = true",
-            replay.renormalise_advantages,
-            also=("algorithm.whiten",),
-        )
+    if replay.enabled and replay.unit == "group":
+        if size == 1:
+            yield Issue(
+                "replay.unit",
+                "draws whole groups, and rollout.group_size = 1 makes none; expected trajectory, or larger groups",
+                replay.unit,
+                also=("rollout.group_size",),
+            )
+        for key, value in (("replay.batch_size", replay.batch_size), ("replay.capacity", replay.capacity)):
+            if value is not None and value % size:
+                yield Issue(
+                    key,
+                    f"expected a multiple of rollout.group_size = {size}, such as {nearest_multiple(value, size)}, "
+                    "since replay.unit = group stores and draws whole groups",
+                    value,
+                    also=("rollout.group_size", "replay.unit"),
+                )
     if rollout.lock_step > rollout.episodes:
         yield Issue(
             "rollout.lock_step",
@@ -145,6 +139,11 @@ def _algorithm(config: RunConfig) -> Iterator[Issue]:
             rollout.max_new_tokens,
             also=("model.max_length",),
         )
+
+
+def nearest_multiple(value: int, step: int) -> int:
+    """The multiple of `step` (at least `step` itself) that is closest to `value`."""
+    return max(step, round(value / step) * step)
 
 
 def _seeds(config: RunConfig) -> Iterator[Issue]:

@@ -80,10 +80,11 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def run_name(config: RunConfig) -> str:
-    """`<env>-<model>-<variant>-seed<seed>-<identity>`, or `output.name` where it is set."""
+    """`<env>-<model>-<algorithm>-<variant>-seed<seed>-<identity>`, or `output.name` where it is set."""
     if config.output.name is not None:
         return config.output.name
-    parts = [config.env.name, config.model.name, config.variant.name, f"seed{config.seed}", identity(config)]
+    names = [config.env.name, config.model.name, config.algorithm.name, config.variant.name]
+    parts = [*names, f"seed{config.seed}", identity(config)]
     return "-".join(re.sub(r"[^\w.+]+", "_", part) for part in parts)
 
 

@@ -12,6 +12,8 @@ from freshper.config.model import ModelConfig
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+TINY_FOLDER = Path(__file__).resolve().parents[1] / "policy" / "tiny" / "base"
+"""The small base model that ships with freshper (recipe: `python -m freshper.policy.pretrain`)."""
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 
 
@@ -36,27 +38,60 @@ def check_model(model: ModelConfig) -> Iterator[Issue]:
             "model.path", "model.kind = hf expects a model folder or a hub name org/name", model.path, ("model.kind",)
         )
     else:
-        yield from _check_path(model.path)
+        yield from _check_path("model.path", model.path, chat=True)
 
 
-def _check_path(path: str) -> Iterator[Issue]:
+def check_critic(path: str, model: ModelConfig) -> Iterator[Issue]:
+    """Problems of a separate critic's folder: it reads the policy's token ids, so it needs the policy's tokenizer."""
+    key = "algorithm.critic.path"
+    found = list(_check_path(key, path, chat=False))
+    yield from found
+    policy, critic = model_folder(model), Path(path).expanduser()
+    if found or policy is None or not (policy / "tokenizer.json").is_file() or not critic.is_dir():
+        return  # hub names, and tokenizers kept in other files, are compared when they are loaded
+    if (critic / "tokenizer.json").is_file() and _vocabulary(policy) != _vocabulary(critic):
+        yield Issue(
+            key,
+            f"has another tokenizer than the policy in {policy}; expected a model whose token ids mean the same",
+            path,
+            also=("model.path", "model.kind"),
+        )
+
+
+def model_folder(model: ModelConfig) -> Path | None:
+    """The local folder of the policy's weights; None for a hub name, or where there is none."""
+    if model.kind == "tiny":
+        return TINY_FOLDER
+    folder = None if model.path is None else Path(model.path).expanduser()
+    return folder if folder is not None and folder.is_dir() else None
+
+
+def _vocabulary(folder: Path) -> tuple[object, object]:
+    """What decides which text a token id stands for."""
+    tokenizer = _json_dict(folder / "tokenizer.json")
+    added = tokenizer.get("added_tokens")
+    names = [(t.get("id"), t.get("content")) for t in added] if isinstance(added, list) else added
+    return tokenizer.get("model"), names
+
+
+def _check_path(key: str, path: str, chat: bool) -> Iterator[Issue]:
     folder = Path(path).expanduser()
     if folder.is_dir():
-        yield from (Issue("model.path", text, path) for text in _missing_parts(folder))
+        yield from (Issue(key, text, path) for text in _missing_parts(folder, chat))
     elif folder.exists():
-        yield Issue("model.path", "expected a folder, this is a file", path)
+        yield Issue(key, "expected a folder, this is a file", path)
     elif not _HUB_NAME.fullmatch(path) or Path(path.split("/")[0]).is_dir():
-        yield Issue("model.path", "no such folder (a hub name would read org/name)", path)
+        yield Issue(key, "no such folder (a hub name would read org/name)", path)
 
 
-def _missing_parts(folder: Path) -> Iterator[str]:
+def _missing_parts(folder: Path, chat: bool) -> Iterator[str]:
     if not (folder / "config.json").is_file():
         yield "the folder has no config.json; expected a Hugging Face causal LM folder"
     if not any(folder.glob("*.safetensors")) and not any(folder.glob("pytorch_model*.bin")):
         yield "the folder has no weights; expected *.safetensors or pytorch_model*.bin"
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         yield f"the folder has no tokenizer; expected one of {', '.join(_TOKENIZER_FILES)}"
-    elif not _has_chat_template(folder):
+    elif chat and not _has_chat_template(folder):
         yield (
             "the tokenizer has no chat template; expected chat_template.jinja or chat_template in tokenizer_config.json"
         )

@@ -12,8 +12,9 @@ from freshper.config.section import Float, FloatOrInf, Int, Section
 class PriorityConfig(Section):
     """Base priority of a trajectory, before freshness."""
 
-    base: Literal["uniform", "reward", "advantage", "td_error"] = "reward"
-    """`reward` |R|; `advantage`, `td_error` mean |A|, |delta| over response tokens; `uniform` 1."""
+    base: Literal["uniform", "reward", "advantage", "td_error", "success", "low_entropy"] = "reward"
+    """`reward` |R|; `advantage`, `td_error` mean |A|, |delta| over response tokens; `success` 1 or 0 (RLEP);
+    `low_entropy` exp(-entropy) of successes, 0 otherwise (ExGRPO); `uniform` 1."""
     alpha: Float = Field(0.6, ge=0)
     """Exponent of the priority; 0 ignores it."""
     epsilon: Float = Field(1e-6, ge=0)
@@ -53,6 +54,8 @@ class ReplayConfig(Section):
 
     enabled: bool = True
     """Keep a buffer at all."""
+    unit: Literal["trajectory", "group"] = "trajectory"
+    """What is stored and drawn as one: single trajectories, or whole groups of `rollout.group_size`."""
     batches_per_iteration: Int = Field(2, ge=0)
     """K: replay batches, each one off-policy update, per iteration (paper: 2)."""
     batch_size: Int | None = Field(None, ge=1)
@@ -75,5 +78,7 @@ class ReplayConfig(Section):
     """Which trajectory a full buffer drops: the oldest, or the one of lowest effective priority."""
     placebo: bool = False
     """Control arm: replay steps run, with zero advantage, so only their side effects on the optimiser remain."""
+    advantages: Literal["frozen", "recomputed"] = "frozen"
+    """Advantages of replayed rows: as at collection, or estimated anew with the present critic (`ppo` only)."""
     renormalise_advantages: bool = False
     """Whiten advantages again on each replay batch (released code); default keeps those frozen at collection."""

@@ -28,11 +28,34 @@ def report(config: RunConfig) -> str:
         f"optimiser {algorithm.name}, lr {algorithm.learning_rate:g} {algorithm.schedule}, warm-up "
         f"{algorithm.warmup_steps}, clip {algorithm.clip_low:g}/{algorithm.clip_high:g}, "
         f"ratio to {algorithm.ratio_anchor}, KL {algorithm.kl.coefficient:g}",
+        *_algorithm_lines(config),
         *_replay_lines(config, steps),
         f"eval      every {config.evaluation.every} iterations, {config.evaluation.episodes} held-out episodes"
         + (", sampled and greedy" if config.evaluation.greedy else ", sampled"),
     ]
     return "\n".join(lines)
+
+
+def _algorithm_lines(config: RunConfig) -> list[str]:
+    """What an algorithm has besides the optimiser."""
+    algorithm, size = config.algorithm, config.rollout.group_size
+    if algorithm.name == "grpo":
+        divided = "divided by their deviation" if algorithm.group.divide_by_std else "not divided by their deviation"
+        silent = {"keep": "kept", "drop": "left out", "resample": "resampled"}[algorithm.group.zero_variance]
+        return [
+            f"groups    {config.rollout.episodes // size} of {size} episodes, returns {divided}; groups of equal "
+            f"returns {silent}"
+        ]
+    if algorithm.name == "ppo":
+        critic = algorithm.critic
+        trunk = "value head on the policy's trunk" if critic.kind == "shared" else f"separate model {critic.path or ''}"
+        clip = "off" if critic.value_clip is None else f"{critic.value_clip:g}"
+        return [
+            f"critic    {trunk.strip()}, lr {critic.learning_rate:g}, value clip {clip}\n"
+            f"          GAE over {algorithm.gae_over}, gamma {algorithm.gamma:g} per {algorithm.discount_per}, "
+            f"lambda {algorithm.gae_lambda:g}"
+        ]
+    return []
 
 
 def _replay_lines(config: RunConfig, steps: int) -> list[str]:
@@ -42,8 +65,10 @@ def _replay_lines(config: RunConfig, steps: int) -> list[str]:
     correction = replay.is_correction
     weights = f"beta {correction.beta:g} -> {correction.beta_final:g}" if correction.enabled else "off"
     name = "placebo (zero advantage), " if replay.placebo else ""
+    size, batch = config.rollout.group_size, replay_batch(config)
+    batches = f"{batch}" if replay.unit == "trajectory" else f"{batch} ({batch // size} whole groups of {size})"
     lines = [
-        f"replay    {name}K = {replay.batches_per_iteration} batches of {replay_batch(config)} from the last "
+        f"replay    {name}K = {replay.batches_per_iteration} batches of {batches} from the last "
         f"{replay.capacity} trajectories ({replay.capacity / config.rollout.episodes:.3g} iterations), "
         f"{replay.eviction} eviction",
         f"priority  {replay.priority.base}, alpha {replay.priority.alpha:g}, epsilon {replay.priority.epsilon:g}, "
@@ -69,7 +94,8 @@ def _memory_line(config: RunConfig) -> str:
     from freshper.replay.buffer import ReplayBuffer
 
     count = min(config.replay.capacity, config.iterations * config.rollout.episodes)
-    most = ReplayBuffer.memory_bound(count, config.model.max_length, config.env.max_turns)
+    values = config.algorithm.name == "ppo"
+    most = ReplayBuffer.memory_bound(count, config.model.max_length, config.env.max_turns, values=values)
     return (
         f"replay takes at most {most:,} bytes ({most / 2**20:.0f} MiB): {count} trajectories of "
         f"{config.model.max_length} tokens, all sampled"

@@ -16,6 +16,8 @@ class RolloutConfig(Section):
     """Inference engine: `hf` generates with transformers in this process."""
     episodes: Int = Field(128, ge=1)
     """Episodes per iteration: the rollout batch (paper: 128)."""
+    group_size: Int = Field(1, ge=1)
+    """Episodes on the same environment instance (`grpo` needs at least 2; the batch must divide into groups)."""
     max_new_tokens: Int = Field(16, ge=1)
     """Most tokens that the policy may sample in one turn."""
     temperature: Float = Field(1.0, gt=0)

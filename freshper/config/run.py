@@ -11,7 +11,7 @@ from freshper.config.env import EnvConfig
 from freshper.config.model import ModelConfig
 from freshper.config.replay import ReplayConfig
 from freshper.config.rollout import RolloutConfig
-from freshper.config.section import FloatOrInf, Int, Section
+from freshper.config.section import Float, FloatOrInf, Int, Section
 
 
 class EvaluationConfig(Section):
@@ -29,7 +29,8 @@ class DiagnosticsConfig(Section):
     """When a run is stopped because it can teach nothing any more."""
 
     dead_after: Int = Field(50, ge=0)
-    """Consecutive iterations without any learning signal before the run ends as `dead`; 0 never."""
+    """Consecutive iterations without any learning signal before the run ends as `dead`; 0 never. A run in which all
+    training rewards were equal ends as `dead`, too."""
     max_log_ratio: FloatOrInf = Field(5.0, gt=0)
     """A fresh batch whose largest |log ratio| exceeds this ends the run as `diverged`."""
 
@@ -49,7 +50,7 @@ class OutputConfig(Section):
     root: str = "outputs"
     """Folder under which run folders are made."""
     name: str | None = None
-    """Name of the run folder; null makes `<env>-<model>-<variant>-seed<seed>-<identity>`."""
+    """Name of the run folder; null makes `<env>-<model>-<algorithm>-<variant>-seed<seed>-<identity>`."""
     samples: Int = Field(2, ge=0)
     """Transcripts written to samples.jsonl at each evaluation."""
     figures: bool = True
@@ -92,6 +93,8 @@ class ScaleConfig(Section):
     """`cpu`: a laptop, minutes; `paper`: the paper's models and batch sizes on GPUs."""
     tau: FloatOrInf = Field(500.0, gt=0)
     """Decay time constant that variants use unless `replay.decay.tau` is given: it has to fit the length of a run."""
+    critic_learning_rate: Float = Field(1e-3, gt=0)
+    """Learning rate that `algorithm=ppo` gives its critic unless `algorithm.critic.learning_rate` is set."""
 
 
 class RunConfig(Section):

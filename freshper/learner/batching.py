@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from freshper.replay.trajectory import Trajectory
@@ -53,6 +55,11 @@ def micro_batches(trajectories: Sequence[Trajectory], budget: int, device: torch
     """Micro-batches of one optimiser step."""
     lengths = [int(t.turn_spans[-1, 1]) - 1 for t in trajectories]
     return [_collate(trajectories, rows, lengths, device) for rows in plan(lengths, budget)]
+
+
+def response_arrays(arrays: Sequence[NDArray[Any]], micro: MicroBatch, dtype: torch.dtype) -> Tensor:
+    """[N] from one array [R] of response tokens for each row of a micro-batch, in the micro-batch's order."""
+    return torch.as_tensor(np.concatenate(arrays), dtype=dtype, device=micro.owner.device)
 
 
 def _collate(

@@ -10,21 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from freshper.algorithms.advantages import reinforce_pp, rewhiten, without_advantages
+from freshper.algorithms.advantages import reinforce_pp
+from freshper.algorithms.gae import Estimate, estimate, ppo
+from freshper.algorithms.group import grpo
 from freshper.config.report import steps_per_iteration
 from freshper.config.run import RunConfig
-from freshper.diagnostics.ages import age_profile, effective_sample_size
 from freshper.diagnostics.detectors import DeadRunDetector
 from freshper.envs.make import make_env
 from freshper.envs.seeds import train_seed
+from freshper.learner.collection import Collected, collect_batch
 from freshper.learner.evaluation import episode_metrics
 from freshper.learner.optimizer import DivergedError, Optimizer
+from freshper.learner.replay import replay_updates, store
 from freshper.learner.seeds import numpy_rng, torch_rng
-from freshper.learner.update import UpdateResult, update
+from freshper.learner.update import Batch, Models, critic_values, update
+from freshper.learner.update_stats import UpdateResult
+from freshper.policy.critic import Critic
 from freshper.policy.load import Policy
 from freshper.replay.buffer import ReplayBuffer
-from freshper.replay.correction import annealed_beta, correction_metrics
-from freshper.replay.priority import base_priorities
 from freshper.replay.trajectory import Trajectory
 from freshper.rollout.collect import EnvPool, Limits, collect
 from freshper.rollout.engine import Sampling
@@ -56,26 +59,33 @@ class Report:
     ages: list[dict[str, Any]]
     """One age profile per replay batch."""
     fresh: list[Trajectory]
-    """The collected episodes."""
+    """The episodes trained on, with their advantages."""
 
 
 class Learner:
-    """Owns policy, optimiser, buffer and counters; :meth:`iterate` advances all of them by one iteration."""
+    """Owns networks, optimiser, buffer and counters; :meth:`iterate` advances all of them by one iteration."""
 
-    def __init__(self, config: RunConfig, policy: Policy, reference: Policy | None) -> None:
+    def __init__(
+        self, config: RunConfig, policy: Policy, reference: Policy | None = None, critic: Critic | None = None
+    ) -> None:
         """
         Args:
             config: the run.
             policy: model to train.
             reference: policy of the KL penalty; required if `algorithm.kl.coefficient` > 0.
+            critic: value function; required by `algorithm.name: ppo`, and by it alone.
         """
-        self.config, self.policy, self.reference = config, policy, reference
+        if (critic is not None) != (config.algorithm.name == "ppo"):
+            raise ValueError(f"algorithm.name={config.algorithm.name} with{'out' if critic is None else ''} a critic")
+        self.config, self.policy = config, policy
+        self.models = Models(policy, reference, critic)
         self.counters = Counters()
         self.envs = EnvPool(lambda: make_env(config.env))
-        self.optimizer = Optimizer(policy, config.algorithm, config.iterations * steps_per_iteration(config))
+        self.optimizer = Optimizer(policy, config.algorithm, config.iterations * steps_per_iteration(config), critic)
         self.detector = DeadRunDetector(config.diagnostics)
-        replay = config.replay
-        self.buffer = ReplayBuffer(replay, numpy_rng(config.seed, "replay")) if replay.enabled else None
+        self.buffer: ReplayBuffer | None = None
+        if config.replay.enabled:
+            self.buffer = ReplayBuffer(config.replay, numpy_rng(config.seed, "replay"), config.rollout.group_size)
         self._seconds: dict[str, float] = {}
 
     @property
@@ -91,32 +101,25 @@ class Learner:
             DivergedError: loss, gradient or policy ratio out of bounds.
             DeadRunError: no learning signal for too long.
         """
-        config, started = self.config, time.perf_counter()
+        started = time.perf_counter()
         self._seconds = dict.fromkeys(("rollout", "update", "replay_update", "replay_bookkeeping"), 0.0)
         collected_at = self.clock
-        with self._timed("rollout"):
-            fresh = self._collect()
-        # Frozen now: a replayed trajectory keeps the advantage it had among its own batch.
-        fresh = reinforce_pp(fresh, config.algorithm)
-        self.detector.observe(fresh)
-        metrics: dict[str, float] = {f"fresh/{k}": v for k, v in episode_metrics(fresh).items()}
-        metrics["fresh/training_reward"] = float(np.mean([(t.turn_rewards + t.turn_penalties).sum() for t in fresh]))
+        with self.timed("rollout"):
+            collected = self._collect()
+        played = collected.played
+        self.detector.observe(played)
+        metrics = {f"fresh/{k}": v for k, v in {**episode_metrics(played), **collected.metrics}.items()}
+        metrics["fresh/training_reward"] = float(np.mean([(t.turn_rewards + t.turn_penalties).sum() for t in played]))
         metrics["learning_rate"] = self.optimizer.learning_rate
-        with self._timed("update"):
-            result = self._update(fresh, np.ones(len(fresh)), "fresh", config.algorithm.epochs)
-        metrics |= {f"fresh/{k}": v for k, v in result.metrics.items()}
-        limit = config.diagnostics.max_log_ratio
-        if config.algorithm.epochs * config.algorithm.minibatches == 1 and result.metrics["log_ratio_max"] > limit:
-            raise DivergedError(
-                f"|log ratio| of a fresh batch reached {result.metrics['log_ratio_max']:.1f} (limit {limit})"
-            )
+        fresh: list[Trajectory] = []
+        if collected.kept:
+            fresh, trained = self._train_fresh(collected.kept, collected_at)
+            metrics |= trained
         ages: list[dict[str, Any]] = []
         if self.buffer is not None:
-            with self._timed("replay_bookkeeping"):
-                self.buffer.add(fresh, None, collected_at)
-            replayed, ages = self._replay(self.buffer)
+            replayed, ages = replay_updates(self, self.buffer)
             metrics |= replayed
-        self._count(fresh)
+        self._count(played)
         metrics |= self.counts()
         whole = time.perf_counter() - started
         metrics |= {f"time/{name}": seconds for name, seconds in self._seconds.items()}
@@ -124,77 +127,71 @@ class Learner:
         metrics["time/iteration"] = whole
         return Report(metrics, ages, fresh)
 
-    def _collect(self) -> list[Trajectory]:
+    def _collect(self) -> Collected:
         config, counters = self.config, self.counters
+        size = config.rollout.group_size
         generator = torch_rng(config.seed, "rollout", counters.iteration, self.policy.device)
         sampling = Sampling.of(config.rollout)
-        return collect(
-            self.policy,
-            lambda: HFEngine(self.policy, sampling, generator, config.model.max_length),
-            self.envs,
-            [train_seed(config.env, config.seed, counters.episodes + k) for k in range(config.rollout.episodes)],
-            Limits(config.model.max_length, config.env.format_penalty),
-            policy_version=self.optimizer.steps,
-            iteration=counters.iteration,
-            lock_step=config.rollout.lock_step,
-        )
 
-    def _update(self, batch: Sequence[Trajectory], weights: np.ndarray, name: str, passes: int) -> UpdateResult:
+        def play(before: int, count: int) -> list[Trajectory]:
+            first = counters.episodes // size + before
+            seeds = [train_seed(config.env, config.seed, first + k // size) for k in range(count * size)]
+            return collect(
+                self.policy,
+                lambda: HFEngine(self.policy, sampling, generator, config.model.max_length),
+                self.envs,
+                seeds,
+                Limits(config.model.max_length, config.env.format_penalty),
+                policy_version=self.optimizer.steps,
+                iteration=counters.iteration,
+                lock_step=config.rollout.lock_step,
+                first_group=first,
+                group_size=size,
+            )
+
+        return collect_batch(play, config)
+
+    def _train_fresh(self, fresh: list[Trajectory], collected_at: int) -> tuple[list[Trajectory], dict[str, float]]:
+        """Update on fresh trajectories, then store them; returns them with advantages, and `fresh/*` metrics."""
+        algorithm = self.config.algorithm
+        with self.timed("update"):
+            # Frozen now: a replayed trajectory keeps the advantage it had among its own batch.
+            fresh, estimates = self._with_advantages(fresh)
+            batch = Batch(fresh, np.ones(len(fresh)), estimates)
+            result = self.update(batch, "fresh", algorithm.epochs, algorithm.minibatches)
+        limit = self.config.diagnostics.max_log_ratio
+        if algorithm.epochs * algorithm.minibatches == 1 and result.metrics["log_ratio_max"] > limit:
+            raise DivergedError(
+                f"|log ratio| of a fresh batch reached {result.metrics['log_ratio_max']:.1f} (limit {limit})"
+            )
+        if self.buffer is not None:
+            with self.timed("replay_bookkeeping"):
+                store(self.buffer, fresh, estimates, result, collected_at)
+        return fresh, {f"fresh/{k}": v for k, v in result.metrics.items()}
+
+    def _with_advantages(self, fresh: list[Trajectory]) -> tuple[list[Trajectory], list[Estimate] | None]:
+        algorithm = self.config.algorithm
+        if algorithm.name == "ppo":
+            return ppo(fresh, critic_values(self.models, fresh, algorithm), algorithm)
+        return (grpo if algorithm.name == "grpo" else reinforce_pp)(fresh, algorithm), None
+
+    def estimates(self, trajectories: Sequence[Trajectory]) -> list[Estimate] | None:
+        """What the present critic makes of trajectories; None without a critic."""
+        algorithm = self.config.algorithm
+        if self.models.critic is None:
+            return None
+        values = critic_values(self.models, trajectories, algorithm)
+        return [estimate(t, v, algorithm) for t, v in zip(trajectories, values, strict=True)]
+
+    def update(self, batch: Batch, name: str, passes: int, parts: int) -> UpdateResult:
+        """Optimiser steps on a batch; `name` seeds the order of its parts."""
         config = self.config
+        rng = numpy_rng(config.seed, name, self.optimizer.steps)
         result = update(
-            self.policy,
-            self.reference,
-            self.optimizer,
-            batch,
-            weights,
-            config.algorithm,
-            config.rollout.temperature,
-            numpy_rng(config.seed, name, self.optimizer.steps),
-            passes,
-            config.algorithm.minibatches if name == "fresh" else 1,
+            self.models, self.optimizer, batch, config.algorithm, config.rollout.temperature, rng, passes, parts
         )
-        self.counters.trained_tokens += passes * sum(int(t.response_mask.sum()) for t in batch)
+        self.counters.trained_tokens += passes * sum(int(t.response_mask.sum()) for t in batch.trajectories)
         return result
-
-    def _replay(self, buffer: ReplayBuffer) -> tuple[dict[str, float], list[dict[str, Any]]]:
-        """K replay updates; metrics are means over them, ages pooled."""
-        config = self.config.replay
-        size = config.batch_size or self.config.rollout.episodes
-        beta = annealed_beta(config.is_correction, self.counters.iteration, self.config.iterations - 1)
-        rows: list[dict[str, float]] = []
-        profiles = []
-        for _ in range(config.batches_per_iteration):
-            clock = self.clock
-            with self._timed("replay_bookkeeping"):
-                if not buffer.ready(size, clock):
-                    break
-                draw = buffer.draw(size, clock, beta)
-            batch = list(draw.trajectories)
-            if config.renormalise_advantages:
-                batch = rewhiten(batch)
-            if config.placebo:
-                batch = without_advantages(batch)
-            with self._timed("replay_update"):
-                result = self._update(batch, draw.weights, "replay", 1)
-            with self._timed("replay_bookkeeping"):
-                if config.priority.initial == "max":  # the priority of a row becomes its own once it has been replayed
-                    buffer.update(draw.keys, base_priorities(config.priority, draw.trajectories))
-                profile = age_profile(draw.ages, result.log_ratio_sum, result.log_ratio_mean, result.clip_fraction)
-                profiles.append(profile)
-                row = {**result.metrics, **episode_metrics(batch)}
-                row |= {"age_mean": float(draw.ages.mean()), "age_max": float(draw.ages.max())}
-                row["ess"] = effective_sample_size(result.log_ratio_sum)
-                row["duplicates"] = float(draw.duplicates)
-                row |= correction_metrics(draw.weights)
-                row["staleness"] = float(np.mean([self.optimizer.steps - 1 - t.policy_version for t in batch]))
-                rows.append(row)
-        with self._timed("replay_bookkeeping"):
-            metrics = {f"replay/{k}": float(np.mean([row[k] for row in rows])) for k in (rows[0] if rows else ())}
-            metrics["replay/batches"] = float(len(rows))
-            if config.is_correction.enabled:
-                metrics["replay/beta"] = beta
-            metrics |= {f"replay/buffer_{k}": v for k, v in buffer.metrics(self.clock).items()}
-        return metrics, profiles
 
     def _count(self, fresh: Sequence[Trajectory]) -> None:
         self.counters.iteration += 1
@@ -203,7 +200,8 @@ class Learner:
         self.counters.tokens += sum(int(t.response_mask.sum()) for t in fresh)
 
     @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the time of a block to `time/<name>` of this iteration."""
         started = time.perf_counter()
         try:
             yield
@@ -220,13 +218,16 @@ class Learner:
         return {
             "optimizer": self.optimizer.state_dict(),
             "counters": asdict(self.counters),
-            "silent": self.detector.silent,
+            "detector": self.detector.state_dict(),
+            "critic": None if self.models.critic is None else self.models.critic.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any], buffer: dict[str, Any] | None) -> None:
         """Restore :meth:`state_dict` and the buffer's; the policy is loaded by the caller."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.counters = Counters(**state["counters"])
-        self.detector.silent = int(state["silent"])
+        self.detector.load_state_dict(state["detector"])
+        if self.models.critic is not None:
+            self.models.critic.load_state_dict(state["critic"])
         if self.buffer is not None and buffer is not None:
             self.buffer.load_state_dict(buffer)

@@ -30,6 +30,9 @@ def train_loop(
         learner: at the iteration to go on from.
         run: open run folder; its records are first cut back to the learner's iteration.
         observers: called with every metrics row after it is written (progress, trackers).
+
+    Raises:
+        DivergedError, DeadRunError: the run is given up; all rows up to then are written.
     """
     resumed = learner.counters.iteration
     metrics, samples, ages = MetricsWriter(run.metrics), SamplesWriter(run.samples), LineWriter(run.path / "ages.jsonl")
@@ -57,6 +60,7 @@ def train_loop(
                 started = time.perf_counter()
                 save_checkpoint(config, learner, run)
                 saving = time.perf_counter() - started
+        learner.detector.finish()
     finally:
         for writer in (metrics, samples, ages):
             writer.close()

@@ -1,4 +1,4 @@
-"""One pass of policy updates over a batch of trajectories, fresh or replayed."""
+"""Optimiser steps on a batch of trajectories, fresh or replayed."""
 
 from __future__ import annotations
 
@@ -11,37 +11,58 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from freshper.algorithms.losses import kl_estimate, policy_loss, token_coefficients
+from freshper.algorithms.gae import Estimate
+from freshper.algorithms.losses import kl_estimate, policy_loss, token_coefficients, value_loss
 from freshper.config.algorithm import AlgorithmConfig
-from freshper.learner.batching import MicroBatch, micro_batches
+from freshper.learner.batching import MicroBatch, micro_batches, response_arrays
 from freshper.learner.optimizer import DivergedError, Optimizer
+from freshper.learner.update_stats import UpdateResult, UpdateStats
+from freshper.policy.critic import Critic
 from freshper.policy.load import Policy
 from freshper.policy.logprobs import token_logprobs
 from freshper.replay.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
-class UpdateResult:
-    """What an update saw, measured before each of its optimiser steps (the last pass over the batch counts)."""
+class Models:
+    """The networks of a run."""
 
-    metrics: dict[str, float]
-    """Means over response tokens unless named otherwise."""
-    log_ratio_sum: NDArray[np.float64]
-    """[n] per trajectory: sum of log pi - log mu over its response tokens."""
-    log_ratio_mean: NDArray[np.float64]
-    """[n] per trajectory: mean of log pi - log mu."""
-    clip_fraction: NDArray[np.float64]
-    """[n] per trajectory: share of response tokens whose gradient the clip removed."""
-    steps: int
-    """Optimiser steps taken."""
+    policy: Policy
+    """Model in training."""
+    reference: Policy | None = None
+    """Policy of the KL penalty, if there is one."""
+    critic: Critic | None = None
+    """Value function, if the algorithm has one."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an update trains on; n trajectories."""
+
+    trajectories: Sequence[Trajectory]
+    """[n] with advantages."""
+    weights: NDArray[np.floating]
+    """[n] importance-sampling weights in the loss."""
+    estimates: Sequence[Estimate] | None = None
+    """[n] targets of the critic; None leaves the critic alone."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One optimiser step's share of a batch."""
+
+    rows: NDArray[np.intp]
+    """Its trajectories."""
+    policy_factors: list[float]
+    """Factor of each trajectory's policy loss, per token."""
+    value_factors: list[float]
+    """Factor of each trajectory's value loss, per trained value; empty without a critic."""
 
 
 def update(
-    policy: Policy,
-    reference: Policy | None,
+    models: Models,
     optimizer: Optimizer,
-    trajectories: Sequence[Trajectory],
-    weights: NDArray[np.floating],
+    batch: Batch,
     config: AlgorithmConfig,
     temperature: float,
     rng: np.random.Generator,
@@ -51,11 +72,9 @@ def update(
     """Take `passes` * `parts` optimiser steps on a batch.
 
     Args:
-        policy: model in training.
-        reference: policy of the KL penalty, if there is one.
+        models: policy in training, reference policy, critic in training.
         optimizer: steps and schedules.
-        trajectories: batch with frozen advantages.
-        weights: [n] importance-sampling weights in the loss.
+        batch: trajectories with advantages, weights, targets of the critic.
         config: losses.
         temperature: of sampling.
         rng: splits the batch into parts (unused with one part).
@@ -65,63 +84,104 @@ def update(
     Raises:
         DivergedError: a non-finite loss or gradient norm; the step is not taken.
     """
-    seen = _Seen(len(trajectories), config.log_ratio_clamp)
+    trajectories = batch.trajectories
+    stats = UpdateStats(len(trajectories), config.log_ratio_clamp)
     anchors = None
     if config.ratio_anchor == "proximal" and passes * parts > 1:
-        anchors = _anchor(policy, trajectories, config, temperature)
+        anchors = _anchor(models.policy, trajectories, config, temperature)
     for _ in range(passes):
         order = rng.permutation(len(trajectories)) if parts > 1 else np.arange(len(trajectories))
         for rows in np.array_split(order, parts):
-            batch = [trajectories[row] for row in rows]
-            counts = [int(t.response_mask.sum()) for t in batch]
-            coefficients = token_coefficients(counts, weights[rows], config.aggregation)
+            step = _step(batch, rows, config)
             loss = 0.0
-            for micro in micro_batches(batch, config.micro_batch_tokens, policy.device):
-                chosen = None if anchors is None else [anchors[rows[row]] for row in micro.rows]
-                loss += _accumulate(policy, reference, micro, coefficients, chosen, config, temperature, seen, rows)
+            for micro in micro_batches(
+                [trajectories[row] for row in rows], config.micro_batch_tokens, models.policy.device
+            ):
+                loss += _accumulate(models, batch, step, micro, anchors, config, temperature, stats)
             if not math.isfinite(loss):
                 optimizer.discard()
                 raise DivergedError(f"the loss of optimiser step {optimizer.steps + 1} is {loss}")
-            seen.loss += loss
-            seen.step(optimizer.step())
-    return seen.result(passes * parts)
+            stats.loss += loss
+            stats.step(optimizer.step())
+    return stats.result()
+
+
+def _step(batch: Batch, rows: NDArray[np.intp], config: AlgorithmConfig) -> _Step:
+    weights = batch.weights[rows]
+    counts = [int(batch.trajectories[row].response_mask.sum()) for row in rows]
+    value_factors: list[float] = []
+    if batch.estimates is not None:
+        trained = [int(batch.estimates[row].trained.sum()) for row in rows]
+        value_factors = token_coefficients(trained, weights, config.aggregation)
+    return _Step(rows, token_coefficients(counts, weights, config.aggregation), value_factors)
 
 
 def _accumulate(
-    policy: Policy,
-    reference: Policy | None,
+    models: Models,
+    batch: Batch,
+    step: _Step,
     micro: MicroBatch,
-    coefficients: list[float],
     anchors: list[Tensor] | None,
     config: AlgorithmConfig,
     temperature: float,
-    seen: _Seen,
-    rows: NDArray[np.intp],
+    stats: UpdateStats,
 ) -> float:
     """Add the gradient of one micro-batch; returns its share of the loss."""
-    logprobs, entropy = response_logprobs(policy, micro, temperature)
+    members = [int(step.rows[row]) for row in micro.rows]
+    hidden = models.policy.hidden(micro.token_ids, use_cache=False)
+    logprobs, entropy = _logprobs(models.policy, hidden, micro, temperature)
     if config.ratio_anchor == "behaviour":
         anchor = micro.behaviour
     else:  # with a single step the proximal policy is the current one, which needs no pass of its own
-        anchor = logprobs.detach() if anchors is None else torch.cat(anchors)
+        anchor = logprobs.detach() if anchors is None else torch.cat([anchors[row] for row in members])
     parts = policy_loss(logprobs, micro.behaviour, anchor, micro.advantages, config)
     per_token = parts.loss - config.entropy_coefficient * entropy
     kl = None
-    if reference is not None:
+    if models.reference is not None:
         with torch.no_grad():
-            reference_logprobs, _ = response_logprobs(reference, micro, temperature)
+            reference_logprobs, _ = response_logprobs(models.reference, micro, temperature)
         kl = kl_estimate(logprobs, reference_logprobs, config.kl.estimator)
         per_token = per_token + config.kl.coefficient * kl
-    factor = torch.tensor([coefficients[row] for row in micro.rows], device=policy.device)[micro.owner]
-    loss = (factor * per_token).sum()
+    loss = (_factors(step.policy_factors, micro, per_token.dtype) * per_token).sum()
+    if batch.estimates is not None:
+        assert models.critic is not None
+        estimates = [batch.estimates[row] for row in members]
+        loss = loss + _value_loss(models.critic, hidden, micro, estimates, step, config, stats)
     loss.backward()
-    seen.tokens(micro, rows, parts.log_ratio, parts.clipped, entropy, kl)
+    stats.tokens(micro, step.rows, parts.log_ratio, parts.clipped, entropy, kl)
     return loss.item()
+
+
+def _value_loss(
+    critic: Critic,
+    hidden: Tensor,
+    micro: MicroBatch,
+    estimates: Sequence[Estimate],
+    step: _Step,
+    config: AlgorithmConfig,
+    stats: UpdateStats,
+) -> Tensor:
+    chosen = response_arrays([e.trained for e in estimates], micro, torch.bool)
+    values = critic.values(hidden, micro.token_ids, micro.states[chosen])
+    before = response_arrays([e.values for e in estimates], micro, values.dtype)[chosen]
+    returns = response_arrays([e.returns for e in estimates], micro, values.dtype)[chosen]
+    loss, held = value_loss(values, before, returns, config.critic.value_clip)
+    stats.values(values, returns, loss, held)
+    return config.critic.coefficient * (_factors(step.value_factors, micro, loss.dtype)[chosen] * loss).sum()
+
+
+def _factors(per_trajectory: list[float], micro: MicroBatch, dtype: torch.dtype) -> Tensor:
+    """[N] the factor of each response token's trajectory."""
+    chosen = torch.tensor([per_trajectory[row] for row in micro.rows], dtype=dtype, device=micro.owner.device)
+    return chosen[micro.owner]
 
 
 def response_logprobs(policy: Policy, micro: MicroBatch, temperature: float) -> tuple[Tensor, Tensor]:
     """log pi and entropy [N] of the response tokens of a micro-batch; logits exist only at those."""
-    hidden = policy.hidden(micro.token_ids, use_cache=False)
+    return _logprobs(policy, policy.hidden(micro.token_ids, use_cache=False), micro, temperature)
+
+
+def _logprobs(policy: Policy, hidden: Tensor, micro: MicroBatch, temperature: float) -> tuple[Tensor, Tensor]:
     return token_logprobs(policy, hidden.flatten(0, 1)[micro.states], micro.targets, temperature)
 
 
@@ -138,54 +198,19 @@ def _anchor(
     return found
 
 
-class _Seen:
-    """Running sums over an update."""
-
-    def __init__(self, trajectories: int, clamp: float) -> None:
-        self.clamp = clamp
-        self.count = np.zeros(trajectories)
-        self.log_ratio = np.zeros(trajectories)
-        self.clipped = np.zeros(trajectories)
-        self.sums = {"ratio": 0.0, "entropy": 0.0, "kl_behaviour": 0.0, "kl_reference": 0.0}
-        self.total = 0
-        self.largest = 0.0
-        self.loss = 0.0
-        self.norms: list[float] = []
-
-    def tokens(
-        self,
-        micro: MicroBatch,
-        rows: NDArray[np.intp],
-        log_ratio: Tensor,
-        clipped: Tensor,
-        entropy: Tensor,
-        kl: Tensor | None,
-    ) -> None:
+@torch.no_grad()
+def critic_values(
+    models: Models, trajectories: Sequence[Trajectory], config: AlgorithmConfig
+) -> list[NDArray[np.float64]]:
+    """Per trajectory [R]: the critic's present value of the state before each response token."""
+    assert models.critic is not None
+    found: list[NDArray[np.float64]] = [np.zeros(0)] * len(trajectories)
+    for micro in micro_batches(trajectories, config.micro_batch_tokens, models.policy.device):
+        hidden = None
+        if models.critic.trunk is None:
+            hidden = models.policy.hidden(micro.token_ids, use_cache=False)
+        values = models.critic.values(hidden, micro.token_ids, micro.states).double().cpu().numpy()
         owner = micro.owner.cpu().numpy()
-        index = np.asarray(rows)[np.asarray(micro.rows)]
-        ratios = log_ratio.double().cpu().numpy()
-        width = len(micro.rows)
-        self.count[index] = np.bincount(owner, minlength=width)
-        self.log_ratio[index] = np.bincount(owner, weights=ratios, minlength=width)
-        self.clipped[index] = np.bincount(owner, weights=clipped.double().cpu().numpy(), minlength=width)
-        self.total += len(owner)
-        self.largest = max(self.largest, float(np.abs(ratios).max()))
-        ratios = ratios.clip(-self.clamp, self.clamp)
-        self.sums["ratio"] += float(np.exp(ratios).sum())
-        # k3 with the behaviour policy's tokens estimates KL(mu || pi) without being negative.
-        self.sums["kl_behaviour"] += float((np.expm1(ratios) - ratios).sum())
-        self.sums["entropy"] += float(entropy.detach().sum())
-        if kl is not None:
-            self.sums["kl_reference"] += float(kl.detach().sum())
-
-    def step(self, norm: float) -> None:
-        self.norms.append(norm)
-
-    def result(self, steps: int) -> UpdateResult:
-        metrics = {name: value / self.total for name, value in self.sums.items()}
-        metrics["ratio_max"] = math.exp(min(self.largest, 700.0))
-        metrics["log_ratio_max"] = self.largest
-        metrics["clip_fraction"] = float(self.clipped.sum() / self.count.sum())
-        metrics["loss"] = self.loss / steps
-        metrics["grad_norm"] = float(np.mean(self.norms))
-        return UpdateResult(metrics, self.log_ratio, self.log_ratio / self.count, self.clipped / self.count, steps)
+        for place, row in enumerate(micro.rows):
+            found[row] = values[owner == place]
+    return found

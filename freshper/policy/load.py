@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from freshper.config.model import ModelConfig
+from freshper.config.model_folder import TINY_FOLDER
 from freshper.policy.chat import ChatFormat, chat_format
-
-TINY_FOLDER = Path(__file__).parent / "tiny" / "base"
-"""The small base model that ships with freshper (recipe: `python -m freshper.policy.pretrain`)."""
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -53,15 +50,23 @@ class Policy:
 
     def hidden(self, token_ids: Tensor, **kwargs: Any) -> Tensor:
         """Last hidden states [B, T, hidden] of token ids [B, T]."""
-        if self.checkpointing:  # transformers recomputes in training mode only, and cannot use a cache in it
-            self.model.train(torch.is_grad_enabled())
-        with torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
-            return self.model.base_model(input_ids=token_ids, **kwargs).last_hidden_state
+        return hidden_states(self.model, token_ids, self.autocast, self.checkpointing, **kwargs)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Float32 logits [..., vocabulary] of hidden states: computed only for the positions asked for."""
+        """Logits [..., vocabulary] of hidden states, in float32 at least: computed only for the positions asked for."""
         with torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
-            return self.model.get_output_embeddings()(hidden).float()
+            logits = self.model.get_output_embeddings()(hidden)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def hidden_states(
+    model: Any, token_ids: Tensor, autocast: torch.dtype | None, checkpointing: bool, **kwargs: Any
+) -> Tensor:
+    """Last hidden states [B, T, hidden] of a transformers model, with or without a language-model head."""
+    if checkpointing:  # transformers recomputes in training mode only, and cannot use a cache in it
+        model.train(torch.is_grad_enabled())
+    with torch.autocast(token_ids.device.type, autocast, enabled=autocast is not None):
+        return model.base_model(input_ids=token_ids, **kwargs).last_hidden_state
 
 
 def resolve_device(name: str) -> torch.device:
@@ -94,27 +99,13 @@ def load_policy(config: ModelConfig) -> Policy:
         ModelError: missing folder, missing files, or an architecture that this code would silently get wrong.
         ChatTemplateError: see :func:`freshper.policy.chat.chat_format`.
     """
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     where = model_folder(config)
+    source = f"model.path={where}"
     device = resolve_device(config.device)
-    try:
-        tokenizer = load_tokenizer(where)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            where, dtype=_DTYPES[config.dtype], attn_implementation=config.attention, output_loading_info=True
-        )
-    # transformers lets the errors of torch and safetensors through, assertions included.
-    except (OSError, ValueError, ImportError, RuntimeError, AssertionError, SafetensorError) as error:
-        raise ModelError(f"model.path={where}: cannot be loaded as a causal language model: {error}") from error
-    model, loading = loaded
-    absent = sorted(map(str, [*loading["missing_keys"], *loading["mismatched_keys"]]))
-    if absent:  # transformers would go on with random numbers in their place
-        raise ModelError(f"model.path={where}: {len(absent)} weights are missing or misshapen: {', '.join(absent[:5])}")
-    model.to(device).eval()
-    if config.gradient_checkpointing:
-        _check_dropout(model, where)
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    tokenizer, model = load_parts(AutoModelForCausalLM, where, config, source)
+    model.to(device)
     parameters = inspect.signature(type(model.base_model).forward).parameters
     policy = Policy(
         model=model,
@@ -122,13 +113,51 @@ def load_policy(config: ModelConfig) -> Policy:
         chat=chat_format(tokenizer, where),
         end_ids=_end_ids(model, tokenizer, where),
         device=device,
-        autocast=None if config.autocast == "none" else _DTYPES[config.autocast],
+        autocast=autocast_dtype(config),
         cache_argument="cache" if "cache" in parameters else "past_key_values",
         checkpointing=config.gradient_checkpointing,
     )
     _check_head(policy, where)
-    _check_attention(model, config, where)
     return policy
+
+
+def load_parts(auto_class: Any, where: str, config: ModelConfig, source: str) -> tuple[Any, Any]:
+    """Tokenizer and weights of a folder or hub name, checked, in evaluation mode and on the CPU.
+
+    Args:
+        auto_class: transformers class that makes the model.
+        where: folder or hub name.
+        config: number formats, attention, length, gradient checkpointing.
+        source: key and value that error messages begin with.
+
+    Raises:
+        ModelError: as :func:`load_policy`.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        tokenizer = load_tokenizer(where)
+        loaded = auto_class.from_pretrained(
+            where, dtype=_DTYPES[config.dtype], attn_implementation=config.attention, output_loading_info=True
+        )
+    # transformers lets the errors of torch and safetensors through, assertions included.
+    except (OSError, ValueError, ImportError, RuntimeError, AssertionError, SafetensorError) as error:
+        raise ModelError(f"{source}: cannot be loaded as a causal language model: {error}") from error
+    model, loading = loaded
+    absent = sorted(map(str, [*loading["missing_keys"], *loading["mismatched_keys"]]))
+    if absent:  # transformers would go on with random numbers in their place
+        raise ModelError(f"{source}: {len(absent)} weights are missing or misshapen: {', '.join(absent[:5])}")
+    model.eval()
+    if config.gradient_checkpointing:
+        _check_dropout(model, source)
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    _check_attention(model, config, source)
+    return tokenizer, model
+
+
+def autocast_dtype(config: ModelConfig) -> torch.dtype | None:
+    """Format of matrix products, or None for that of the weights."""
+    return None if config.autocast == "none" else _DTYPES[config.autocast]
 
 
 def load_tokenizer(where: str) -> Any:
@@ -165,21 +194,21 @@ def _check_head(policy: Policy, where: str) -> None:
         )
 
 
-def _check_dropout(model: nn.Module, where: str) -> None:
+def _check_dropout(model: nn.Module, source: str) -> None:
     """Gradient checkpointing needs training mode, in which dropout would make every ratio noise."""
     rates = [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
     rates.append(getattr(model.config, "attention_dropout", 0.0))  # not every architecture has the field
     if any(rates):
-        raise ModelError(f"model.path={where}: has dropout, which model.gradient_checkpointing=true would switch on")
+        raise ModelError(f"{source}: has dropout, which model.gradient_checkpointing=true would switch on")
 
 
-def _check_attention(model: Any, config: ModelConfig, where: str) -> None:
+def _check_attention(model: Any, config: ModelConfig, source: str) -> None:
     kinds = set(model.config.layer_types) if hasattr(model.config, "layer_types") else {"full_attention"}
     if kinds == {"full_attention"}:
         return
     if kinds == {"full_attention", "sliding_attention"} and model.config.sliding_window >= config.max_length:
         return
     raise ModelError(
-        f"model.path={where}: attention layers {sorted(kinds)} are not supported within model.max_length="
+        f"{source}: attention layers {sorted(kinds)} are not supported within model.max_length="
         f"{config.max_length}; expected full attention"
     )

@@ -1,16 +1,19 @@
-"""A trajectory as one compact ``bytes`` record, and back, without loss.
+"""Trajectories as compact ``bytes`` records, and back, without loss.
 
 Tokens dominate a record, so each per-token array is kept only where it carries information: ids in two bytes when the
 vocabulary allows it, the mask as bits, log-probs and advantages at response tokens only (they are zero elsewhere by
 contract), and advantages as a single number when they are constant, as they are under outcome rewards.
 
-Layout: header | ids | mask bits | log-probs | advantages | spans | rewards | penalties | info JSON. Little-endian.
+Layout of one: header | ids | mask bits | log-probs | advantages | values | spans | rewards | penalties | info JSON,
+little-endian. A row of the buffer is one trajectory or a group of them: count, sizes, records.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +21,9 @@ from numpy.typing import NDArray
 
 from freshper.replay.trajectory import Trajectory
 
-# T, n turns, response tokens, advantages stored, wide ids | return | group, seed, policy version, iteration.
+# T, n turns, response tokens, advantages stored, flags | return | group, seed, policy version, iteration.
 _HEADER = struct.Struct("<IIIIB d qqqq")
+_WIDE_IDS, _VALUES = 1, 2
 _DTYPES = {
     "token_ids": "int32",
     "response_mask": "bool",
@@ -28,7 +32,27 @@ _DTYPES = {
     "turn_rewards": "float32",
     "turn_penalties": "float32",
     "advantages": "float32",
+    "values": "float32",
 }
+
+
+def pack_row(trajectories: Sequence[Trajectory]) -> bytes:
+    """One row of the buffer: the records of its trajectories behind their number and sizes."""
+    records = [pack(t) for t in trajectories]
+    return struct.pack(f"<{1 + len(records)}I", len(records), *map(len, records)) + b"".join(records)
+
+
+def unpack_row(row: bytes) -> list[Trajectory]:
+    """The trajectories of a row. Raises ValueError on a row that is cut short."""
+    try:
+        (count,) = struct.unpack_from("<I", row)
+        sizes = struct.unpack_from(f"<{count}I", row, 4)
+    except struct.error as error:
+        raise ValueError(f"row of {len(row)} bytes is shorter than its header") from error
+    ends = list(itertools.accumulate(sizes, initial=4 + 4 * count))
+    if not count or ends[-1] != len(row):
+        raise ValueError(f"row of {len(row)} bytes, its {count} records need {ends[-1]}")
+    return [unpack(row[start:end]) for start, end in itertools.pairwise(ends)]
 
 
 def pack(trajectory: Trajectory) -> bytes:
@@ -38,24 +62,26 @@ def pack(trajectory: Trajectory) -> bytes:
     """
     t = trajectory
     for name, dtype in _DTYPES.items():
-        found = getattr(t, name).dtype
-        if found != dtype:
-            raise ValueError(f"{name} has dtype {found}, expected {dtype}")
+        array = getattr(t, name)
+        if array is not None and array.dtype != dtype:
+            raise ValueError(f"{name} has dtype {array.dtype}, expected {dtype}")
     if t.turn_spans.shape != (t.n_turns, 2):
         raise ValueError(f"turn_spans has shape {t.turn_spans.shape}, expected ({t.n_turns}, 2)")
     mask = t.response_mask
     logprobs = _at_responses("behaviour_logprobs", t.behaviour_logprobs, mask)
     advantages = _at_responses("advantages", t.advantages, mask)
+    values = np.zeros(0, np.float32) if t.values is None else _at_responses("values", t.values, mask)
     bits = advantages.view(np.uint32)
     if bits.size > 1 and (bits == bits[0]).all():
         advantages = advantages[:1]
     ids = t.token_ids
     wide = bool(ids.size) and bool(ids.min() < 0 or ids.max() > np.iinfo(np.uint16).max)
     _require_json(t.info, "info")
+    flags = _WIDE_IDS * wide + _VALUES * (t.values is not None)
     scalars = (t.group_id, t.seed, t.policy_version, t.iteration)
     try:
         header = _HEADER.pack(
-            t.n_tokens, t.n_turns, logprobs.size, advantages.size, wide, float(t.episode_return), *scalars
+            t.n_tokens, t.n_turns, logprobs.size, advantages.size, flags, float(t.episode_return), *scalars
         )
     except struct.error as error:
         names = "group_id, seed, policy_version, iteration"
@@ -65,6 +91,7 @@ def pack(trajectory: Trajectory) -> bytes:
         np.packbits(mask),
         logprobs,
         advantages,
+        values,
         t.turn_spans,
         t.turn_rewards,
         t.turn_penalties,
@@ -77,7 +104,7 @@ def unpack(record: bytes) -> Trajectory:
     """The trajectory of a record; its arrays own their memory. Raises ValueError on a record that is cut short."""
     if len(record) < _HEADER.size:
         raise ValueError(f"record of {len(record)} bytes is shorter than its header of {_HEADER.size}")
-    tokens, turns, responses, stored, wide, episode_return, *scalars = _HEADER.unpack_from(record)
+    tokens, turns, responses, stored, flags, episode_return, *scalars = _HEADER.unpack_from(record)
     group_id, seed, policy_version, iteration = scalars
     cursor = _HEADER.size
 
@@ -90,7 +117,7 @@ def unpack(record: bytes) -> Trajectory:
         cursor = end
         return part
 
-    ids = take(np.int32 if wide else np.uint16, tokens).astype(np.int32)
+    ids = take(np.int32 if flags & _WIDE_IDS else np.uint16, tokens).astype(np.int32)
     mask = np.unpackbits(take(np.uint8, (tokens + 7) // 8), count=tokens).astype(np.bool_)
     if np.count_nonzero(mask) != responses or stored not in (1, responses):
         raise ValueError(f"record is corrupt: mask, {responses} response tokens and {stored} advantages disagree")
@@ -98,6 +125,9 @@ def unpack(record: bytes) -> Trajectory:
     logprobs[mask] = take(np.float32, responses)
     advantages = np.zeros(tokens, dtype=np.float32)
     advantages[mask] = take(np.float32, stored)
+    values = np.zeros(tokens, dtype=np.float32) if flags & _VALUES else None
+    if values is not None:
+        values[mask] = take(np.float32, responses)
     spans = take(np.int32, 2 * turns).reshape(turns, 2).copy()
     rewards, penalties = take(np.float32, turns).copy(), take(np.float32, turns).copy()
     return Trajectory(
@@ -114,14 +144,16 @@ def unpack(record: bytes) -> Trajectory:
         policy_version=policy_version,
         iteration=iteration,
         info=json.loads(record[cursor:]),
+        values=values,
     )
 
 
-def record_bound(tokens: int, response_tokens: int, turns: int, info_bytes: int, wide_ids: bool = True) -> int:
-    """Most bytes that a packed trajectory of this size takes as a Python object."""
-    empty_bytes_object = 33
-    ids = tokens * (4 if wide_ids else 2)
-    return empty_bytes_object + _HEADER.size + ids + (tokens + 7) // 8 + 8 * response_tokens + 16 * turns + info_bytes
+def record_bound(tokens: int, response_tokens: int, turns: int, info_bytes: int, values: bool = True) -> int:
+    """Most bytes that a row of one trajectory of this size takes as a Python object, any vocabulary."""
+    empty_bytes_object, row_header = 33, 8
+    per_response = 12 if values else 8
+    arrays = tokens * 4 + (tokens + 7) // 8 + per_response * response_tokens + 16 * turns
+    return empty_bytes_object + row_header + _HEADER.size + arrays + info_bytes
 
 
 def _at_responses(name: str, values: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -12,10 +12,10 @@ import numpy as np
 from freshper.config.replay import ReplayConfig
 from freshper.replay.index import PriorityIndex
 from freshper.replay.masses import masses_of
-from freshper.replay.packing import unpack
+from freshper.replay.packing import unpack_row
 from freshper.replay.priority import checked_bases
 
-_VERSION = 1
+_VERSION = 2
 _ARRAYS = {
     "slots": np.int64,
     "bases": np.float64,
@@ -84,7 +84,7 @@ def load_state(
 
 def _layout(config: ReplayConfig) -> dict[str, Any]:
     """The settings that a saved buffer depends on."""
-    names = {"capacity", "priority", "decay", "uniform_mix", "eviction", "age_unit"}
+    names = {"capacity", "unit", "priority", "decay", "uniform_mix", "eviction", "age_unit"}
     return config.model_dump(mode="json", include=names)
 
 
@@ -127,7 +127,7 @@ def _records(data: np.ndarray, offsets: np.ndarray) -> list[bytes]:
     records = [joined[a:b] for a, b in itertools.pairwise(offsets.tolist())]
     for entry, record in enumerate(records):
         try:
-            unpack(record)
+            unpack_row(record)
         except ValueError as error:
             raise ValueError(f"record {entry} of the replay state is damaged: {error}") from error
     return records

@@ -33,7 +33,7 @@ class Trajectory:
     episode_return: float
     """Sum of turn_rewards: the score."""
     group_id: int
-    """Episodes on the same environment instance share it."""
+    """Episodes on the same environment instance share it; unique within a run."""
     seed: int
     """Environment seed."""
     policy_version: int
@@ -41,7 +41,10 @@ class Trajectory:
     iteration: int
     """Iteration in which the episode was collected."""
     info: dict[str, Any] = field(default_factory=dict)
-    """Small JSON-like facts: success, valid_rate, truncated, ..."""
+    """Small JSON-like facts: success, valid_rate, truncated, ...; statistics that normalised the advantages."""
+    values: NDArray[np.float32] | None = None
+    """[T] the critic's value of the state before each sampled token, at collection; 0 where response_mask is false.
+    None without a critic."""
 
     def __post_init__(self) -> None:
         tokens, turns = len(self.token_ids), len(self.turn_spans)
@@ -51,6 +54,8 @@ class Trajectory:
         for name in ("turn_rewards", "turn_penalties"):
             if getattr(self, name).shape != (turns,):
                 raise ValueError(f"{name} has shape {getattr(self, name).shape}, expected ({turns},)")
+        if self.values is not None and self.values.shape != (tokens,):
+            raise ValueError(f"values has shape {self.values.shape}, expected ({tokens},)")
 
     @property
     def n_tokens(self) -> int:

@@ -81,6 +81,8 @@ def collect(
     policy_version: int,
     iteration: int,
     lock_step: int = 0,
+    first_group: int = 0,
+    group_size: int = 1,
 ) -> list[Trajectory]:
     """Play one episode per environment seed.
 
@@ -93,6 +95,8 @@ def collect(
         policy_version: optimiser steps taken so far.
         iteration: stamped on the trajectories.
         lock_step: episodes side by side; 0 means all.
+        first_group: `group_id` of the first episode.
+        group_size: neighbours that share a `group_id`, and should share a seed.
 
     Returns:
         One trajectory per seed, in order, with advantages still zero.
@@ -102,7 +106,8 @@ def collect(
     done: list[Trajectory] = []
     for first in range(0, len(seeds), width):
         part = seeds[first : first + width]
-        episodes = _play(policy, engine(), envs.take(len(part)), part, limits, decoder, first)
+        groups = [first_group + (first + lane) // group_size for lane in range(len(part))]
+        episodes = _play(policy, engine(), envs.take(len(part)), part, limits, decoder, groups)
         done += [_freeze(episode, limits, policy_version, iteration) for episode in episodes]
     return done
 
@@ -114,13 +119,13 @@ def _play(
     seeds: Sequence[int],
     limits: Limits,
     decoder: _Decoder,
-    first_group: int,
+    groups: Sequence[int],
 ) -> list[_Episode]:
     episodes, texts = [], []
-    for lane, (env, seed) in enumerate(zip(envs, seeds, strict=True)):
+    for env, seed, group in zip(envs, seeds, groups, strict=True):
         observation, info = env.reset(seed=int(seed))
         texts.append(policy.chat.first_prompt(info.get("system", ""), observation))
-        episodes.append(_Episode(env, int(seed), first_group + lane, [], [], []))
+        episodes.append(_Episode(env, int(seed), group, [], [], []))
     prompts = encode(policy.tokenizer, texts)
     longest = max(len(prompt) for prompt in prompts)
     if longest + 2 > limits.max_length:

@@ -67,9 +67,13 @@ def _train(config: RunConfig, run: RunDirectory, argv: Sequence[str]) -> int:
     facts = provenance.collect(config, argv, accelerator)
     facts["threads"] = torch.get_num_threads()
     facts["model_parameters"] = policy.parameters
+    critic = learner.models.critic
+    if critic is not None:
+        facts["critic_parameters"] = sum(p.numel() for p in critic.parameters())
     run.start(facts)
     resumed = learner.counters.iteration
-    print(f"{report(config)}\nmodel {config.model.name}: {policy.parameters:,} parameters on {policy.device}")
+    also = "" if critic is None else f", critic {facts['critic_parameters']:,} more ({config.algorithm.critic.kind})"
+    print(f"{report(config)}\nmodel {config.model.name}: {policy.parameters:,} parameters on {policy.device}{also}")
     print(f"run folder {run.path}" + (f", resumed after iteration {resumed}" if resumed else ""), flush=True)
 
     trackers = make_trackers(config, run.path)
@@ -110,6 +114,7 @@ def _prepare(config: RunConfig, run: RunDirectory):  # type: ignore[no-untyped-d
 
     from freshper.learner import checkpoint
     from freshper.learner.learner import Learner
+    from freshper.policy.critic import load_critic
     from freshper.policy.load import load_policy
 
     transformers_logging.disable_progress_bar()
@@ -120,7 +125,10 @@ def _prepare(config: RunConfig, run: RunDirectory):  # type: ignore[no-untyped-d
     if config.algorithm.kl.coefficient > 0:
         reference = load_policy(config.model)
         reference.model.requires_grad_(False)
-    learner = Learner(config, policy, reference)
+    critic = None
+    if config.algorithm.name == "ppo":
+        critic = load_critic(config.algorithm.critic, config.model, policy)
+    learner = Learner(config, policy, reference, critic)
     if saved is not None:
         learner.load_state_dict(saved.training, saved.buffer)
     return learner

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from freshper.algorithms.losses import kl_estimate, policy_loss, token_coefficients
+from freshper.algorithms.losses import kl_estimate, policy_loss, token_coefficients, value_loss
 from freshper.config.algorithm import AlgorithmConfig
 
 
@@ -90,3 +90,25 @@ def test_coefficients_average_as_named():
     assert totals["token_mean"] == pytest.approx((2 + 0.5 * 6 + 2 * 8) / 8)
     assert totals["sequence_mean_token_mean"] == pytest.approx((2 + 0.5 * 2 + 2 * 2) / 3)
     assert totals["sequence_mean_token_sum"] == pytest.approx((2 + 0.5 * 6 + 2 * 8) / 3)
+
+
+@pytest.mark.parametrize("clip", [None, 0.2])
+def test_value_loss_and_its_gradient_equal_a_plain_loop(clip):
+    generator = torch.Generator().manual_seed(3)
+    values, before, returns = torch.randn(3, 200, generator=generator, dtype=torch.float64)
+    values = (before + 0.4 * values).requires_grad_()
+    loss, held = value_loss(values, before, returns, clip)
+    loss.sum().backward()
+    for v, old, target, found, slope, was_held in zip(
+        values.tolist(), before.tolist(), returns.tolist(), loss.tolist(), values.grad.tolist(), held.tolist(),
+        strict=True,
+    ):  # fmt: skip
+        expected, gradient, stopped = 0.5 * (v - target) ** 2, v - target, False
+        if clip is not None and abs(v - old) > clip:
+            bounded = old + (clip if v > old else -clip)
+            if 0.5 * (bounded - target) ** 2 > expected:
+                expected, gradient, stopped = 0.5 * (bounded - target) ** 2, 0.0, True
+        assert found == pytest.approx(expected, rel=1e-12)
+        assert slope == pytest.approx(gradient, rel=1e-12, abs=1e-12)
+        assert was_held is stopped
+    assert held.any() == (clip is not None)

@@ -51,3 +51,21 @@ def test_dead_run_is_named_after_enough_silent_iterations():
         detector.observe(batch)
     with pytest.raises(DeadRunError, match="3 consecutive iterations"):
         detector.observe(silent)
+
+
+def test_a_whole_run_of_equal_rewards_is_dead_even_if_it_always_succeeds():
+    rng = np.random.default_rng(0)
+    plain = [random_trajectory(rng, turns=1, success=1) for _ in range(4)]
+    solved = [dataclasses.replace(t, turn_penalties=np.zeros(1, "f4")) for t in plain]
+    detector = DeadRunDetector(DiagnosticsConfig(dead_after=3))
+    for _ in range(5):
+        detector.observe(solved)
+    with pytest.raises(DeadRunError, match="every episode had the training reward 1"):
+        detector.finish()
+    again = DeadRunDetector(DiagnosticsConfig(dead_after=3))
+    again.load_state_dict(detector.state_dict())
+    again.observe([random_trajectory(rng, turns=1, success=0)])
+    again.finish()  # the resumed run has seen two rewards
+    off = DeadRunDetector(DiagnosticsConfig(dead_after=0))
+    off.observe(solved)
+    off.finish()

@@ -57,9 +57,12 @@ def test_behaviour_logprobs_of_another_policy_end_the_run(monkeypatch):
     collect = one._collect
 
     def wrong():
-        return [
-            dataclasses.replace(t, behaviour_logprobs=np.where(t.response_mask, -30, 0).astype("f4")) for t in collect()
+        found = collect()
+        moved = [
+            dataclasses.replace(t, behaviour_logprobs=np.where(t.response_mask, -30, 0).astype("f4"))
+            for t in found.kept
         ]
+        return dataclasses.replace(found, kept=moved)
 
     monkeypatch.setattr(one, "_collect", wrong)
     with pytest.raises(DivergedError, match=r"\|log ratio\| of a fresh batch reached (29|30)"):

@@ -9,8 +9,8 @@ import torch
 
 from freshper.config.algorithm import AlgorithmConfig, KLConfig
 from freshper.learner.batching import micro_batches
-from freshper.learner.optimizer import DivergedError, Optimizer
-from freshper.learner.update import response_logprobs, update
+from freshper.learner.optimizer import DivergedError, Norms, Optimizer
+from freshper.learner.update import Batch, Models, response_logprobs, update
 from tests.learner.trajectories import random_trajectory
 from tests.models import random_policy
 
@@ -33,7 +33,7 @@ def run(policy, rows, config, weights=None, passes=1, parts=1, reference=None, o
     weights = np.ones(len(rows)) if weights is None else weights
     optimizer = optimizer or Optimizer(policy, config, 100)
     rng = np.random.default_rng(0)
-    return update(policy, reference, optimizer, rows, weights, config, 1.0, rng, passes, parts)
+    return update(Models(policy, reference), optimizer, Batch(rows, weights), config, 1.0, rng, passes, parts)
 
 
 def gradient_of(policy, rows, config, weights=None):
@@ -45,7 +45,7 @@ def gradient_of(policy, rows, config, weights=None):
             caught["gradient"] = torch.cat([p.grad.flatten() for p in self.weights if p.grad is not None])
             self.discard()
             self.steps += 1
-            return 1.0
+            return Norms(1.0, 0.0)
 
     result = run(policy, rows, config, weights, optimizer=Catch(policy, config, 100))
     return caught["gradient"], result

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from freshper.replay.buffer import ReplayBuffer
-from freshper.replay.packing import pack, record_bound, unpack
+from freshper.replay.packing import pack, pack_row, record_bound, unpack, unpack_row
 from freshper.replay.trajectory import Trajectory
 from tests.replay.helpers import assert_same, make_config, make_trajectory
 
@@ -45,6 +45,7 @@ def trajectories(draw):
         policy_version=draw(INTS),
         iteration=draw(INTS),
         info=draw(st.dictionaries(st.text(max_size=5), JSON, max_size=4)),
+        values=np.where(mask, advantages, 0).astype(np.float32) if draw(st.booleans()) else None,
     )
 
 
@@ -90,7 +91,7 @@ def test_a_text_episode_of_400_tokens_takes_at_most_4_kib(response, wide, consta
     assert buffer.nbytes <= ReplayBuffer.memory_bound(500, 400) + sys.getsizeof([])
     held = [record for record in buffer.records if record is not None]
     assert buffer.nbytes == sum(map(sys.getsizeof, held)) + sys.getsizeof(buffer.records)
-    assert_same(trajectory, unpack(held[-1]))
+    assert_same(trajectory, unpack_row(held[-1])[0])
 
 
 def test_unpacked_arrays_are_writable_and_their_own():
@@ -99,9 +100,9 @@ def test_unpacked_arrays_are_writable_and_their_own():
     assert_same(make_trajectory(3), unpack(record))
 
 
-@pytest.mark.parametrize("name", ["behaviour_logprobs", "advantages"])
+@pytest.mark.parametrize("name", ["behaviour_logprobs", "advantages", "values"])
 def test_values_at_unsampled_tokens_are_refused(name):
-    trajectory = make_trajectory()
+    trajectory = dataclasses.replace(make_trajectory(), values=np.zeros(6, np.float32))
     getattr(trajectory, name)[1] = 0.5
     with pytest.raises(ValueError, match=f"{name} is 0.5 at token 1"):
         pack(trajectory)
@@ -127,3 +128,18 @@ def test_an_integer_of_more_than_64_bits_is_refused():
 def test_a_record_cut_short_is_refused(length):
     with pytest.raises(ValueError, match="record"):
         unpack(pack(make_trajectory())[:length])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(trajectories(), min_size=1, max_size=4))
+def test_a_row_keeps_its_trajectories_in_order(members):
+    found = unpack_row(pack_row(members))
+    assert len(found) == len(members)
+    for before, after in zip(members, found, strict=True):
+        assert_same(before, after)
+
+
+@pytest.mark.parametrize("length", [0, 3, 6, 40, 130])
+def test_a_row_cut_short_is_refused(length):
+    with pytest.raises(ValueError, match="row of"):
+        unpack_row(pack_row([make_trajectory(), make_trajectory()])[:length])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from freshper.config.replay import PriorityConfig
-from freshper.replay.priority import base_priorities, checked_bases
+from freshper.replay.priority import Signals, base_priorities, changes_with_training, checked_bases
 from tests.replay.helpers import make_trajectory
 
 
@@ -27,18 +27,37 @@ def test_advantage_averages_over_response_tokens_only():
     assert base_priorities(PriorityConfig(base="advantage", epsilon=0), [trajectory]).tolist() == [2.0]
 
 
-def test_td_error_ignores_what_was_not_sampled():
-    errors = np.array([np.nan, 100, 100, 100, -1.0, 3.0])
-    config = PriorityConfig(base="td_error", epsilon=0)
-    assert base_priorities(config, [make_trajectory(tokens=6)], [errors]).tolist() == [2.0]
+def test_td_error_averages_the_absolute_error_of_response_tokens():
+    config = PriorityConfig(base="td_error", epsilon=0.25)
+    signals = Signals(td_errors=[np.array([-1.0, 3.0])])
+    assert base_priorities(config, [make_trajectory(tokens=6)], signals).tolist() == [2.25]
 
 
 def test_td_error_needs_matching_errors():
     config = PriorityConfig(base="td_error")
     with pytest.raises(ValueError, match="one array of TD errors per trajectory"):
         base_priorities(config, [make_trajectory()])
-    with pytest.raises(ValueError, match=r"entry 1 have shape \(5,\), expected \(6,\)"):
-        base_priorities(config, [make_trajectory(), make_trajectory()], [np.ones(6), np.ones(5)])
+    with pytest.raises(ValueError, match=r"entry 1 have shape \(6,\), expected \(2,\)"):
+        base_priorities(config, [make_trajectory(), make_trajectory()], Signals([np.ones(2), np.ones(6)]))
+
+
+def test_neighbours_replay_successes_only():
+    rows = [dataclasses.replace(make_trajectory(), info={"success": won}) for won in (True, False, True)]
+    signals = Signals(entropies=np.array([0.0, 0.0, np.log(4.0)]))
+    assert base_priorities(PriorityConfig(base="success", epsilon=0), rows).tolist() == [1.0, 0.0, 1.0]
+    found = base_priorities(PriorityConfig(base="low_entropy", epsilon=0.5), rows, signals)
+    np.testing.assert_allclose(found, [1.5, 0.5, 0.75])
+    with pytest.raises(ValueError, match="low_entropy needs one entropy per trajectory"):
+        base_priorities(PriorityConfig(base="low_entropy"), rows)
+
+
+@pytest.mark.parametrize(
+    ("base", "critic", "changes"),
+    [("reward", True, False), ("success", True, False), ("uniform", True, False), ("advantage", False, False),
+     ("advantage", True, True), ("td_error", True, True), ("low_entropy", False, True)],
+)  # fmt: skip
+def test_which_bases_go_stale(base, critic, changes):
+    assert changes_with_training(base, critic) is changes
 
 
 def test_uniform_is_one_and_a_trajectory_without_samples_has_epsilon():
