@@ -2,11 +2,12 @@
 
     python benchmarks/learning.py                                   # 4 arms x 5 seeds, resumable, two runs at a time
     python benchmarks/learning.py --arms freshper --seeds 0 1       # fewer
+    python benchmarks/learning.py --algorithms reinforce_pp grpo ppo --arms on_policy freshper --seeds 0 1 2
     python benchmarks/learning.py --set replay.decay.tau=50         # overrides for every run
     python benchmarks/learning.py --report                          # only read what is there
 
-Every run is `python run.py variant=<arm> seed=<seed>` with one thread; finished ones are not run again. Prints a
-Markdown table and draws the curves. Statistic: mean over seeds with a Student t 95 % interval, n = number of seeds.
+Every run is `python run.py algorithm=<algorithm> variant=<arm> seed=<seed>` with one thread; finished ones are not run
+again. Prints a Markdown table and draws the curves. Statistic: mean over seeds with a Student t 95 % interval.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ sys.path.insert(0, str(ROOT))
 
 from freshper.records.metrics import Row, read_metrics, series  # noqa: E402
 
+Arm = tuple[str, str]
+"""Algorithm and variant."""
 ARMS = ("on_policy", "standard_per", "per_no_decay", "freshper")
 NAMES = {
     "on_policy": "on-policy",
@@ -32,6 +35,8 @@ NAMES = {
     "per_no_decay": "FreshPER without decay",
     "freshper": "FreshPER",
 }
+ALGORITHMS = {"reinforce_pp": "REINFORCE++", "grpo": "GRPO", "ppo": "PPO"}
+LINES = {"reinforce_pp": "-", "grpo": "--", "ppo": ":"}
 COLOURS = {"on_policy": "#4285F4", "standard_per": "#FBBC04", "per_no_decay": "#5F6368", "freshper": "#EA4335"}
 # Two-sided 95 % quantiles of Student's t for 1 to 9 degrees of freedom.
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
@@ -40,6 +45,7 @@ T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arms", nargs="+", default=list(ARMS), help="variants (files of conf/variant)")
+    parser.add_argument("--algorithms", nargs="+", default=["reinforce_pp"], help="files of conf/algorithm")
     parser.add_argument("--seeds", nargs="+", type=int, default=list(range(5)), help="run seeds")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--root", type=Path, default=Path("outputs/learning"), help="folder of the run folders")
@@ -47,40 +53,55 @@ def main() -> int:
     parser.add_argument("--figure", type=Path, help="picture to draw (default: learning.png in the root)")
     parser.add_argument("--report", action="store_true", help="run nothing")
     options = parser.parse_args()
-    cells = [(arm, seed) for seed in options.seeds for arm in options.arms]
+    arms = [(algorithm, variant) for variant in options.arms for algorithm in options.algorithms]
+    cells = [(arm, seed) for seed in options.seeds for arm in arms]
     failed = []
     if not options.report:
         with ThreadPoolExecutor(options.jobs) as pool:
             for (arm, seed), status in zip(cells, pool.map(lambda cell: _run(*cell, options), cells), strict=True):
-                print(f"{arm} seed {seed}: {'done' if status == 0 else f'exit status {status}'}", flush=True)
+                print(f"{run_name(arm, seed)}: {'done' if status == 0 else f'exit status {status}'}", flush=True)
                 failed += [(arm, seed)] if status else []
-    runs = {arm: _load(options.root, arm, options.seeds) for arm in options.arms}
+    runs = {arm: _load(options.root, arm, options.seeds) for arm in arms}
     if not any(runs.values()):
         sys.exit(f"no runs under {options.root}")
     print("\n" + table(runs))
-    print("\n" + differences(runs))
+    for algorithm in options.algorithms:
+        print("\n" + differences(runs, algorithm))
     figure = options.figure or options.root / "learning.png"
     draw(runs, figure)
     print(f"\npicture {figure}")
     return 1 if failed else 0
 
 
-def _run(arm: str, seed: int, options: argparse.Namespace) -> int:
-    command = [sys.executable, str(ROOT / "run.py"), f"variant={arm}", f"seed={seed}", "trainer.threads=1"]
+def run_name(arm: Arm, seed: int) -> str:
+    """Name of a run folder."""
+    return f"{arm[0]}-{arm[1]}-seed{seed}"
+
+
+def label(arm: Arm, runs: dict[Arm, list[list[Row]]]) -> str:
+    """Name of an arm in tables and figures; the algorithm is named where there are several."""
+    name = NAMES.get(arm[1], arm[1])
+    several = len({algorithm for algorithm, _ in runs}) > 1
+    return f"{ALGORITHMS.get(arm[0], arm[0])}, {name}" if several else name
+
+
+def _run(arm: Arm, seed: int, options: argparse.Namespace) -> int:
+    command = [sys.executable, str(ROOT / "run.py"), f"algorithm={arm[0]}", f"variant={arm[1]}", f"seed={seed}"]
     command += [
+        "trainer.threads=1",
         "trainer.progress=off",
         f"output.root={options.root.absolute()}",
-        f"output.name={arm}-seed{seed}",
+        f"output.name={run_name(arm, seed)}",
         *options.set,
     ]
     options.root.mkdir(parents=True, exist_ok=True)
-    with (options.root / f"{arm}-seed{seed}.log").open("w") as log:
+    with (options.root / f"{run_name(arm, seed)}.log").open("w") as log:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         return subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=environment).returncode
 
 
-def _load(root: Path, arm: str, seeds: list[int]) -> list[list[Row]]:
-    found = [read_metrics(root / f"{arm}-seed{seed}") for seed in seeds]
+def _load(root: Path, arm: Arm, seeds: list[int]) -> list[list[Row]]:
+    found = [read_metrics(root / run_name(arm, seed)) for seed in seeds]
     return [rows for rows in found if rows]
 
 
@@ -99,7 +120,7 @@ def at(rows: list[Row], clock: str, limit: float, name: str = "eval/success") ->
     return [value for step, value in zip(steps, values, strict=True) if step <= limit][-1]
 
 
-def common(runs: dict[str, list[list[Row]]], clock: str) -> float:
+def common(runs: dict[Arm, list[list[Row]]], clock: str) -> float:
     """The largest reading of a clock that every run reached; where runs were evaluated at equal readings, the largest
     of those."""
     everyone = [rows for group in runs.values() for rows in group]
@@ -107,7 +128,7 @@ def common(runs: dict[str, list[list[Row]]], clock: str) -> float:
     return max(shared) if max(shared) > 0 else min(rows[-1][clock] for rows in everyone)
 
 
-def table(runs: dict[str, list[list[Row]]]) -> str:
+def table(runs: dict[Arm, list[list[Row]]]) -> str:
     """Success (sampled) of base and trained policies, in percent."""
     env, optimiser = common(runs, "counts/env_steps"), common(runs, "counts/optimizer_steps")
     episodes = next(int(rows[0]["eval/episodes"]) for group in runs.values() for rows in group)
@@ -127,7 +148,7 @@ def table(runs: dict[str, list[list[Row]]]) -> str:
         fall = [max(series(rows, "eval/success")[1]) - rows[-1]["eval/success"] for rows in group]
         seconds = [sum(row["time/iteration"] for row in rows) for rows in group]
         lines.append(
-            f"| {NAMES.get(arm, arm)} | {len(group)} | {interval(base)} | {interval(end)} | {interval(steps)} | "
+            f"| {label(arm, runs)} | {len(group)} | {interval(base)} | {interval(end)} | {interval(steps)} | "
             f"{100 * statistics.mean(g[0] for g in greedy):.1f} → {interval([g[1] for g in greedy])} | "
             f"{doubled} of {len(group)} | {100 * max(fall):.1f} at most | {statistics.mean(seconds):.0f} |"
         )
@@ -138,21 +159,22 @@ def table(runs: dict[str, list[list[Row]]]) -> str:
     return "\n".join(lines)
 
 
-def differences(runs: dict[str, list[list[Row]]], arm: str = "freshper") -> str:
-    """What an arm has over the others at equal environment steps, in points, seed by seed."""
+def differences(runs: dict[Arm, list[list[Row]]], algorithm: str, variant: str = "freshper") -> str:
+    """What an arm has over the others of its algorithm at equal environment steps, in points, seed by seed."""
+    arm = (algorithm, variant)
     if not runs.get(arm):
         return ""
     limit = common(runs, "counts/env_steps")
     mine = [at(rows, "counts/env_steps", limit) for rows in runs[arm]]
     lines = []
     for other, group in runs.items():
-        if other != arm and len(group) == len(mine):
+        if other[0] == algorithm and other != arm and len(group) == len(mine):
             gain = [a - at(rows, "counts/env_steps", limit) for a, rows in zip(mine, group, strict=True)]
-            lines.append(f"{NAMES.get(arm, arm)} minus {NAMES.get(other, other)}: {interval(gain)} points")
+            lines.append(f"{label(arm, runs)} minus {label(other, runs)}: {interval(gain)} points")
     return "\n".join(lines)
 
 
-def draw(runs: dict[str, list[list[Row]]], path: Path) -> None:
+def draw(runs: dict[Arm, list[list[Row]]], path: Path) -> None:
     """Success against environment steps and against optimiser steps: mean over seeds, single runs faint behind."""
     import matplotlib
 
@@ -168,18 +190,17 @@ def draw(runs: dict[str, list[list[Row]]], path: Path) -> None:
         for arm, group in runs.items():
             if not group:
                 continue
+            colour, line = COLOURS.get(arm[1], "#5f6368"), LINES.get(arm[0], "-")
             curves = [series(rows, "eval/success", clock) for rows in group]
             for x, y in curves:
-                axis.plot(x, np.multiply(y, 100), color=COLOURS.get(arm, "#5f6368"), alpha=0.22, lw=0.9)
+                axis.plot(x, np.multiply(y, 100), line, color=colour, alpha=0.22, lw=0.9)
             length = min(len(x) for x, _ in curves)
             x = np.mean([x[:length] for x, _ in curves], axis=0)
             y = 100 * np.array([y[:length] for _, y in curves])
-            axis.plot(x, y.mean(0), color=COLOURS.get(arm, "#5f6368"), lw=2, label=NAMES.get(arm, arm))
+            axis.plot(x, y.mean(0), line, color=colour, lw=2, label=label(arm, runs))
             if len(group) > 1:
                 half = T95[len(group) - 2] * y.std(0, ddof=1) / math.sqrt(len(group))
-                axis.fill_between(
-                    x, y.mean(0) - half, y.mean(0) + half, color=COLOURS.get(arm, "#5f6368"), alpha=0.13, lw=0
-                )
+                axis.fill_between(x, y.mean(0) - half, y.mean(0) + half, color=colour, alpha=0.13, lw=0)
         axis.set_xlabel(label)
         axis.grid(alpha=0.25, lw=0.6)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

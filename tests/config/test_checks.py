@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 
 import pytest
 
@@ -141,3 +142,69 @@ def test_hf_without_a_path():
 
 def test_a_valid_config_has_no_issues():
     assert check(load_config({})) == []
+
+
+GROUPS_OF_8 = {"episodes": 64, "group_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("sections", "key", "expected"),
+    [
+        ({"algorithm": {"name": "grpo"}}, "rollout.group_size", "at least 2"),
+        ({"rollout": {"episodes": 60, "group_size": 8}}, "rollout.episodes", "a multiple of rollout.group_size = 8"),
+        ({"rollout": {"episodes": 3, "group_size": 8}}, "rollout.episodes", "such as 8"),
+        ({"algorithm": {"name": "grpo", "gamma": 0.9}, "rollout": GROUPS_OF_8}, "algorithm.gamma", "expected 1"),
+        (
+            {"algorithm": {"name": "grpo", "group": {"resample_rounds": 5}}, "rollout": GROUPS_OF_8},
+            "algorithm.group.resample_rounds", "zero_variance = resample",
+        ),
+        ({"algorithm": {"group": {"divide_by_std": False}}}, "algorithm.group.divide_by_std", "algorithm = grpo"),
+        ({"algorithm": {"gae_lambda": 0.9}}, "algorithm.gae_lambda", "algorithm = ppo"),
+        ({"algorithm": {"name": "ppo", "gae_over": "turns", "discount_per": "token"}}, "algorithm.discount_per", "steps"),
+        ({"algorithm": {"name": "ppo", "critic": {"path": "a/b"}}}, "algorithm.critic.path", "critic.kind=separate"),
+        ({"algorithm": {"name": "ppo", "gamma": 1.01}}, "algorithm.gamma", "at most 1"),
+        ({"algorithm": {"name": "ppo", "gae_lambda": -0.01}}, "algorithm.gae_lambda", "at least 0"),
+        ({"replay": {"unit": "group"}}, "replay.unit", "rollout.group_size = 1"),
+        ({"replay": {"unit": "group", "batch_size": 20}, "rollout": GROUPS_OF_8}, "replay.batch_size", "such as 16"),
+        ({"replay": {"unit": "group", "capacity": 1001}, "rollout": GROUPS_OF_8}, "replay.capacity", "such as 1000"),
+        ({"replay": {"advantages": "recomputed"}}, "replay.advantages", "algorithm=ppo"),
+    ],
+)  # fmt: skip
+def test_what_an_algorithm_needs(sections, key, expected):
+    issues = found(**sections)
+    assert list(issues) == [key]
+    assert expected in issues[key]
+
+
+def test_several_problems_of_an_algorithm_come_together():
+    issues = found(
+        algorithm={"name": "grpo", "gamma": 2, "critic": {"kind": "separate"}},
+        rollout={"episodes": 9, "group_size": 1},
+        replay={"priority": {"base": "td_error"}, "unit": "group"},
+    )
+    assert list(issues) == [
+        "algorithm.gamma", "algorithm.critic.kind", "replay.priority.base", "rollout.group_size", "replay.unit"
+    ]  # fmt: skip
+
+
+def critic(folder, **model):
+    return found(
+        algorithm={"name": "ppo", "critic": {"kind": "separate", "path": str(folder)}}, model=model or {"kind": "tiny"}
+    ).get("algorithm.critic.path")
+
+
+def test_a_critic_with_another_tokenizer(tmp_path):
+    policy = model_folder(tmp_path)
+    assert critic(policy, kind="hf", path=str(policy)) is None
+    assert "another tokenizer than the policy" in critic(policy)  # the small model's vocabulary is not empty
+    same = shutil.copytree(policy, tmp_path / "same")
+    (same / "tokenizer_config.json").unlink()  # a critic never talks, so it needs no chat template
+    assert critic(same, kind="hf", path=str(policy)) is None
+    (same / "tokenizer.json").write_text('{"added_tokens": [{"id": 0, "content": "<x>"}]}')
+    assert "another tokenizer" in critic(same, kind="hf", path=str(policy))
+
+
+def test_a_critic_that_is_not_there(tmp_path):
+    assert "no such folder" in critic(tmp_path / "nothing")
+    assert "no weights" in critic(model_folder(tmp_path, "model.safetensors"))
+    assert critic("org/name") is None  # compared when it is loaded

@@ -54,7 +54,7 @@ def test_what_is_learned_is(override):
 
 def test_run_name_and_folder(tmp_path):
     config = compose_config(["seed=4", "variant=on_policy", f"output.root={tmp_path}"])
-    assert run_name(config) == f"frozenlake-tiny-on_policy-seed4-{identity(config)}"
+    assert run_name(config) == f"frozenlake-tiny-reinforce_pp-on_policy-seed4-{identity(config)}"
     assert len(identity(config)) == 10
     assert run_path(config) == tmp_path / run_name(config)
     named = compose_config(["output.name=mine", f"output.root={tmp_path}"])

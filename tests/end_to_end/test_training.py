@@ -124,6 +124,29 @@ def test_killed_and_started_again_ends_like_an_uninterrupted_run(finished, tmp_p
     assert status is not None and (status.state, status.attempts) == ("finished", 4)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["algorithm=ppo", "replay.priority.base=td_error", "algorithm.critic.kind=separate"],
+        ["algorithm=ppo", "replay.priority.base=advantage", "replay.advantages=recomputed", "algorithm.epochs=2"],
+        ["algorithm=grpo", "replay.unit=group", "algorithm.group.zero_variance=resample"],
+    ],
+)
+def test_other_algorithms_resume_where_they_were_killed(settings, tmp_path):
+    """Critic, its optimiser state, groups and priorities survive: the metrics are those of an uninterrupted run."""
+    train(tmp_path / "whole", *settings)
+    process = start(tmp_path / "torn", *settings)
+    checkpoint, deadline = tmp_path / "torn" / "run" / "checkpoints" / "000004", time.monotonic() + 120
+    while not checkpoint.exists():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.communicate()
+    assert "resumed after iteration 4" in train(tmp_path / "torn", *settings).stdout
+    assert science(tmp_path / "torn" / "run") == science(tmp_path / "whole" / "run")
+
+
 def test_seed_changes_everything_and_equal_seeds_nothing(finished, tmp_path):
     folder, _ = finished
     train(tmp_path, "seed=1", "iterations=1")
