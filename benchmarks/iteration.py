@@ -1,4 +1,5 @@
-"""Seconds per training iteration, split by part, beside transformers' generate and TRL's GRPO trainer.
+"""Seconds per training iteration, split by part, beside transformers' generate and TRL's GRPO trainer; and what the
+other algorithms cost beside REINFORCE++.
 
     python benchmarks/iteration.py                          # one thread, 64 FrozenLake episodes of up to 8 turns
     python benchmarks/iteration.py --threads 1 2 --no-trl   # what a second thread brings
@@ -7,7 +8,8 @@
 `generate` plays the same episodes the plain way: one `model.generate` call per turn on the whole conversation,
 left-padded. TRL plays one turn: each of its sequences gets a prompt as long as all the prompt text of one of our
 episodes and samples as many tokens as our episodes do on average, so the trained and the processed tokens are the
-same. All run on the same number of threads. Ratio > 1 means that freshper is faster. Beside the equal batch, TRL is
+same. The algorithms take turns in one process, with a learning rate of almost zero, so that all of them play the same
+policy. All run on the same number of threads. Ratio > 1 means that freshper is faster. Beside the equal batch, TRL is
 measured at 8 sequences a step, where overhead per step weighs more.
 """
 
@@ -27,6 +29,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from freshper.threads import before_torch  # noqa: E402
 
 PARTS = ("rollout", "update", "replay_update", "replay_bookkeeping", "rest")
+ALGORITHMS: dict[str, dict[str, object]] = {
+    "reinforce_pp": {},
+    "grpo": {"name": "grpo", "whiten": False},
+    "ppo, shared trunk": {"name": "ppo"},
+    "ppo, separate critic": {"name": "ppo", "critic": {"kind": "separate"}},
+}
 
 
 def main() -> None:
@@ -36,11 +44,13 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=8, help="most turns per episode")
     parser.add_argument("--iterations", type=int, default=12, help="iterations measured (after 3 for warm-up)")
     parser.add_argument("--no-trl", action="store_true", help="leave the peer out")
-    parser.add_argument("--worker", choices=("freshper", "generate", "trl"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=("freshper", "algorithms", "generate", "trl"), help=argparse.SUPPRESS)
     parser.add_argument("--tokens", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker == "freshper":
         return _freshper(options)
+    if options.worker == "algorithms":
+        return _algorithms(options)
     if options.worker == "generate":
         return _generate(options)
     if options.worker == "trl":
@@ -48,6 +58,7 @@ def main() -> None:
     for threads in options.threads:
         print(f"threads {threads}, {options.episodes} episodes of up to {options.turns} turns, model tiny", flush=True)
         ours = _worker("freshper", threads, options)
+        _worker("algorithms", threads, options)
         plain = _worker("generate", threads, options)
         print(f"  ratio generate / freshper, rollout: {plain[0] / ours[3]:.1f}", flush=True)
         if options.no_trl:
@@ -122,6 +133,43 @@ def _freshper(options: argparse.Namespace) -> None:
     )
     rollout = statistics.median(row["time/rollout"] for row in rows)
     print(step / sampled, total - per_episode, per_episode, rollout)
+
+
+def _algorithms(options: argparse.Namespace) -> None:
+    """Whole iterations (K = 2) of every algorithm in turn."""
+    before_torch()
+    import torch
+
+    torch.set_num_threads(options.threads[0])
+    from freshper.config.run import RunConfig
+    from freshper.learner.learner import Learner
+    from freshper.policy.critic import load_critic
+    from freshper.policy.load import load_policy
+
+    learners = {}
+    for label, algorithm in ALGORITHMS.items():
+        config = RunConfig.model_validate(
+            {
+                "iterations": 1000,
+                "env": {"max_turns": options.turns},
+                "rollout": {"episodes": options.episodes, "group_size": 8 if "grpo" in label else 1},
+                "algorithm": {**algorithm, "learning_rate": 1e-12},
+            }
+        )
+        policy = load_policy(config.model)
+        critic = load_critic(config.algorithm.critic, config.model, policy) if "ppo" in label else None
+        learners[label] = Learner(config, policy, None, critic)
+    rows = [
+        {label: learner.iterate().metrics for label, learner in learners.items()} for _ in range(options.iterations)
+    ]
+    seconds = {label: [row[label]["time/iteration"] for row in rows[2:]] for label in learners}
+    for label, times in seconds.items():
+        ratios = [mine / base for mine, base in zip(times, seconds["reinforce_pp"], strict=True)]
+        print(
+            f"  {label:<20} {statistics.median(times):8.4f} s  ratio to reinforce_pp {statistics.median(ratios):.2f}  "
+            f"(median of {len(times)} pairs)"
+        )
+    print(statistics.median(seconds["reinforce_pp"]))
 
 
 def _generate(options: argparse.Namespace) -> None:

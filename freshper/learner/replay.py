@@ -56,7 +56,7 @@ def replay_updates(learner: Learner, buffer: ReplayBuffer) -> tuple[dict[str, fl
         with learner.timed("replay_bookkeeping"):
             _refresh(learner, buffer, draw, estimates, result)
             profiles.append(age_profile(draw.ages, result.log_ratio_sum, result.log_ratio_mean, result.clip_fraction))
-            rows.append(_metrics(draw, result, learner.optimizer.steps - 1))
+            rows.append(_metrics(draw, estimates, result, learner.optimizer.steps - 1))
     with learner.timed("replay_bookkeeping"):
         metrics = {f"replay/{k}": float(np.mean([row[k] for row in rows])) for k in (rows[0] if rows else ())}
         metrics["replay/batches"] = float(len(rows))
@@ -100,9 +100,15 @@ def _signals(estimates: Sequence[Estimate] | None, result: UpdateResult) -> Sign
     return Signals(None if estimates is None else [e.td_errors for e in estimates], result.entropy)
 
 
-def _metrics(draw: Draw, result: UpdateResult, version: int) -> dict[str, float]:
+def _metrics(draw: Draw, estimates: Sequence[Estimate] | None, result: UpdateResult, version: int) -> dict[str, float]:
     trajectories = draw.trajectories
+    drift = {}
+    if estimates is not None:  # how stale the critic's word of collection time is
+        stored = [t.values[t.response_mask] for t in trajectories if t.values is not None]
+        present = [e.values for e in estimates]
+        drift["value_drift"] = float(np.abs(np.concatenate(present) - np.concatenate(stored)).mean())
     return {
+        **drift,
         **result.metrics,
         **episode_metrics(trajectories),
         "age_mean": float(draw.ages.mean()),

@@ -160,7 +160,10 @@ GROUPS_OF_8 = {"episodes": 64, "group_size": 8}
         ),
         ({"algorithm": {"group": {"divide_by_std": False}}}, "algorithm.group.divide_by_std", "algorithm = grpo"),
         ({"algorithm": {"gae_lambda": 0.9}}, "algorithm.gae_lambda", "algorithm = ppo"),
-        ({"algorithm": {"name": "ppo", "gae_over": "turns", "discount_per": "token"}}, "algorithm.discount_per", "steps"),
+        (
+            {"algorithm": {"name": "ppo", "gae_over": "turns", "discount_per": "token"}},
+            "algorithm.discount_per", "no steps inside a turn",
+        ),
         ({"algorithm": {"name": "ppo", "critic": {"path": "a/b"}}}, "algorithm.critic.path", "critic.kind=separate"),
         ({"algorithm": {"name": "ppo", "gamma": 1.01}}, "algorithm.gamma", "at most 1"),
         ({"algorithm": {"name": "ppo", "gae_lambda": -0.01}}, "algorithm.gae_lambda", "at least 0"),

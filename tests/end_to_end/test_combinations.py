@@ -73,4 +73,5 @@ def test_cell(overrides, expected):
             assert "fresh/kl_reference" in row
         if critic is not None:
             assert {"fresh/value_loss", "fresh/critic_grad_norm", "fresh/explained_variance"} <= row.keys()
+            assert not config.replay.batches_per_iteration or row["replay/value_drift"] >= 0
     assert learner.optimizer.steps == rows[-1]["counts/optimizer_steps"] > 0

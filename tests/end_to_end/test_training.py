@@ -208,6 +208,8 @@ def test_a_run_without_signal_ends_as_dead(tmp_path):
     model = ["model=hf", f"model.path={tmp_path / 'model'}", "rollout.max_new_tokens=4", "diagnostics.dead_after=2"]
     done = train(tmp_path, *model, "iterations=500", status=4)
     assert "no learning signal in 2 consecutive iterations" in done.stderr
+    short = train(tmp_path, *model, "iterations=1", "output.name=short", status=4)
+    assert "no learning signal in the whole run" in short.stderr
     status = read_status(tmp_path / "run")
     assert status is not None and status.state == "dead" and "no learning signal" in str(status.cause)
 
