@@ -26,6 +26,8 @@ sys.path.insert(0, str(ROOT))
 
 from freshper.records.metrics import Row, read_metrics, series  # noqa: E402
 
+BAND_FROM = 4
+"""Fewest seeds for which an interval is drawn; below, it covers the picture and the single runs say more."""
 Arm = tuple[str, str]
 """Algorithm and variant."""
 ARMS = ("on_policy", "standard_per", "per_no_decay", "freshper")
@@ -184,7 +186,7 @@ def draw(runs: dict[Arm, list[list[Row]]], path: Path) -> None:
 
     plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42})
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True, constrained_layout=True, dpi=130)
-    for axis, clock, label in zip(
+    for axis, clock, title in zip(
         axes, ("counts/env_steps", "counts/optimizer_steps"), ("environment steps", "optimiser steps"), strict=True
     ):
         for arm, group in runs.items():
@@ -198,10 +200,10 @@ def draw(runs: dict[Arm, list[list[Row]]], path: Path) -> None:
             x = np.mean([x[:length] for x, _ in curves], axis=0)
             y = 100 * np.array([y[:length] for _, y in curves])
             axis.plot(x, y.mean(0), line, color=colour, lw=2, label=label(arm, runs))
-            if len(group) > 1:
+            if len(group) >= BAND_FROM:
                 half = T95[len(group) - 2] * y.std(0, ddof=1) / math.sqrt(len(group))
                 axis.fill_between(x, y.mean(0) - half, y.mean(0) + half, color=colour, alpha=0.13, lw=0)
-        axis.set_xlabel(label)
+        axis.set_xlabel(title)
         axis.grid(alpha=0.25, lw=0.6)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes[0].set_ylabel("success on held-out maps, %")
@@ -210,7 +212,7 @@ def draw(runs: dict[Arm, list[list[Row]]], path: Path) -> None:
     n = sorted({len(group) for group in runs.values() if group})
     figure.suptitle(
         f"Text FrozenLake, small language model: mean of {'/'.join(map(str, n))} seeds, "
-        "band = 95 % interval, thin = single runs",
+        f"{'band = 95 % interval, ' if n[-1] >= BAND_FROM else ''}thin = single runs",
         x=0.01, ha="left", fontsize=10,
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
