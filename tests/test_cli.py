@@ -44,7 +44,7 @@ def test_dry_run_prints_config_folder_and_report_and_writes_nothing(tmp_path):
     assert done.returncode == 0, done.stderr
     printed = yaml.safe_load(done.stdout.partition("\nrun       ")[0])
     assert printed["replay"]["decay"]["tau"] == 500.0
-    assert "outputs/frozenlake-tiny-freshper-seed0-" in done.stdout
+    assert "outputs/frozenlake-tiny-reinforce_pp-freshper-seed0-" in done.stdout
     assert "halves at age" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
