@@ -15,13 +15,13 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from freshper.config.cli import EXIT_CONFIG, dry_run, prepare
+from freshper.config.cli import EXIT_CONFIG, dry_run, is_sweep, prepare
 from freshper.config.errors import ConfigError
 from freshper.config.load import load_config
 
 
 def main() -> int:
-    """Exit status: 0, 2 for a config that cannot be used, else the worst of the trainer's."""
+    """Exit status: 0, 2 for a config that cannot be used, else the worst of the trainer's, or the sweep's."""
     statuses = [0]
 
     @hydra.main(version_base=None, config_path="conf", config_name="config")
@@ -30,12 +30,16 @@ def main() -> int:
         if config.dry_run:
             print(dry_run(config))
             return
-        from freshper.trainers.local import train
+        from freshper.trainers import train
 
         statuses.append(train(config, [sys.argv[0], *HydraConfig.get().overrides.task]))
 
     try:
         text = prepare(sys.argv[1:])
+        if is_sweep(sys.argv[1:]):
+            from sweeps.hydra_sweeper import register
+
+            register(sys.argv[1:])
         print(text) if text else job()
     except ConfigError as error:
         print(error, file=sys.stderr)

@@ -11,6 +11,7 @@ from freshper.config.algorithm_checks import check_algorithm
 from freshper.config.errors import Issue
 from freshper.config.model_folder import check_model
 from freshper.config.run import RunConfig
+from freshper.config.trainer_checks import check_trainer
 
 
 def check(config: RunConfig) -> list[Issue]:
@@ -23,6 +24,7 @@ def check(config: RunConfig) -> list[Issue]:
         *check_model(config.model),
         *_output(config),
         *_tracking(config),
+        *check_trainer(config),
     ]
 
 

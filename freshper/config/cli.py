@@ -8,6 +8,7 @@ import yaml
 from hydra._internal.utils import get_args_parser
 
 from freshper.config.compose import compose_config, compose_sweep
+from freshper.config.experiment import check_experiment
 from freshper.config.help import help_text, register_help
 from freshper.config.identity import run_path
 from freshper.config.overrides import check_overrides, sort_overrides
@@ -37,15 +38,22 @@ def prepare(argv: Sequence[str]) -> str | None:
     shows = args.hydra_help or args.cfg or args.info or args.shell_completion
     if shows or args.experimental_rerun or args.config_path or args.config_name or args.config_dir:
         return None
-    multirun = args.multirun or any(text.lower() == "hydra.mode=multirun" for text in args.overrides)
+    multirun = is_sweep(argv)
     parsed, _ = sort_overrides(args.overrides, multirun)
+    check_experiment(args.overrides, multirun)
     if not multirun:
         compose_config(args.overrides)
-    elif all(override.is_discrete_sweep() for override in parsed if override.is_sweep_override()):
+    elif any(override.key_or_group == "hydra/sweeper" for override in parsed):
         compose_sweep(args.overrides)
-    else:
+    else:  # our sweeper composes and checks every run of the sweep itself
         check_overrides(args.overrides, multirun)
     return None
+
+
+def is_sweep(argv: Sequence[str]) -> bool:
+    """Whether the command line asks for a multirun."""
+    args = get_args_parser().parse_args(list(argv))
+    return bool(args.multirun) or any(text.lower() == "hydra.mode=multirun" for text in args.overrides)
 
 
 def dry_run(config: RunConfig) -> str:

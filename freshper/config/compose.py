@@ -16,6 +16,7 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from freshper.config.errors import ConfigError, Issue
+from freshper.config.experiment import sweep_params
 from freshper.config.load import load_config
 from freshper.config.overrides import sort_overrides
 from freshper.config.run import RunConfig
@@ -36,10 +37,15 @@ def compose_config(overrides: Sequence[str] = (), conf_dir: Path = CONF_DIR) -> 
 def compose_sweep(overrides: Sequence[str], conf_dir: Path = CONF_DIR) -> list[RunConfig]:
     """The validated configs of all jobs of `python run.py -m <overrides>`, in Hydra's order.
 
+    A named experiment's sweeps are included; equal jobs are not merged.
+
     Raises:
         ConfigError: with the problems of every job, so that nothing starts if one of twenty is wrong.
     """
-    parsed, issues = sort_overrides(overrides, multirun=True, conf_dir=conf_dir)
+    _, issues = sort_overrides(overrides, multirun=True, conf_dir=conf_dir)
+    params = {} if issues else sweep_params(overrides, conf_dir)
+    swept = [f"{key}={value}" for key, value in params.items()]
+    parsed, issues = sort_overrides([*swept, *overrides], multirun=True, conf_dir=conf_dir)
     return _compose_jobs(expand(parsed), conf_dir, issues)
 
 

@@ -19,9 +19,10 @@ HEX_DIGITS = 10
 def identity(config: RunConfig) -> str:
     """Ten hex digits: the same for the same science, whatever the output folder, trackers, threads or device.
 
-    `tau=500`, `500.0` and `5e2` are one identity, since the schema has made each the float 500.0.
+    `tau=500`, `500.0` and `5e2` are one identity, since the schema has made each the float 500.0. Nor does a setting
+    count that nothing reads: an on-policy run is the same run whatever tau is.
     """
-    return digest(scientific(resolved(config)))
+    return digest(effective(resolved(config)))
 
 
 def scientific(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,6 +36,21 @@ def scientific(config: Mapping[str, Any]) -> dict[str, Any]:
         }
 
     return keep(config, "")
+
+
+def effective(config: Mapping[str, Any]) -> dict[str, Any]:
+    """`scientific`, without what another key switches off: a replay buffer's settings without a buffer, a decay's
+    without a decay, a command's without a command."""
+    kept = scientific(config)
+    match kept:
+        case {"replay": {"enabled": False}}:
+            kept["replay"] = {"enabled": False}
+        case {"replay": {"decay": {"law": "none"}}}:
+            kept["replay"]["decay"] = {"law": "none"}
+    match kept:
+        case {"trainer": {"kind": "local"}}:
+            del kept["trainer"]
+    return kept
 
 
 def digest(values: Mapping[str, Any]) -> str:
@@ -59,7 +75,12 @@ def _canonical(value: Any) -> Any:
 
 
 def differing_keys(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Dotted scientific keys on which two resolved configs differ -> (mine, theirs); a missing one is "(absent)"."""
+    """Dotted scientific keys on which two resolved configs differ -> (mine, theirs); a missing one is "(absent)".
+
+    None if they are one run (`effective`).
+    """
+    if _canonical(effective(mine)) == _canonical(effective(theirs)):
+        return {}
     flat_mine, flat_theirs = _flatten(scientific(mine)), _flatten(scientific(theirs))
     absent = "(absent)"
     return {

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, ValueType
 from hydra.errors import HydraException
 
 from freshper.config.errors import ConfigError, Issue, did_you_mean
-from freshper.config.schema import CONF_DIR, default_groups, group_options, schema_fields
+from freshper.config.schema import CONF_DIR, default_groups, free_mappings, group_options, schema_fields
 
 
 def check_overrides(overrides: Sequence[str], multirun: bool, conf_dir: Path = CONF_DIR) -> list[Override]:
@@ -61,6 +61,8 @@ def _check(
 ) -> Iterator[Issue]:
     key = override.key_or_group
     value = text.partition("=")[2]
+    if _is_entry(key):
+        return
     if key not in groups and key not in schema_fields():
         keys = [*groups, *schema_fields()]
         yield Issue(key, f"unknown key{did_you_mean(key, keys)}", value)
@@ -71,6 +73,11 @@ def _check(
         yield from _check_group(override, key, value, groups[key], key in chosen)
     elif override.is_add() and not override.is_force_add():
         yield Issue(key, f"the key exists already; expected it without +: {key}={value}", value)
+
+
+def _is_entry(key: str) -> bool:
+    """Whether the key names an entry of a mapping whose keys are free, such as `trainer.command.env.HOME`."""
+    return any(key.startswith(f"{mapping}.") for mapping in free_mappings())
 
 
 def _check_group(override: Override, group: str, value: str, options: list[str], chosen: bool) -> Iterator[Issue]:
@@ -88,6 +95,8 @@ def _check_group(override: Override, group: str, value: str, options: list[str],
 
 def _options(override: Override) -> list[str]:
     """The group options named by an override: one, a sweep's or a list's. A glob names none until it is matched."""
+    if override.value_type == ValueType.GLOB_CHOICE_SWEEP:
+        return []
     if override.is_choice_sweep():
         return [text.strip("'\"") for text in override.sweep_string_iterator()]
     if override.is_sweep_override():

@@ -12,6 +12,7 @@ from freshper.config.model import ModelConfig
 from freshper.config.replay import ReplayConfig
 from freshper.config.rollout import RolloutConfig
 from freshper.config.section import Float, FloatOrInf, Int, Section
+from freshper.config.trainer import COMMAND_NOT_IDENTITY, TrainerConfig
 
 
 class EvaluationConfig(Section):
@@ -57,17 +58,6 @@ class OutputConfig(Section):
     """Draw curve.png at the end of a run."""
 
 
-class TrainerConfig(Section):
-    """Who runs the learner."""
-
-    kind: Literal["local"] = "local"
-    """`local`: in this process."""
-    threads: Int = Field(0, ge=0)
-    """torch threads; 0 chooses what measures fastest for the model."""
-    progress: Literal["auto", "bar", "lines", "off"] = "auto"
-    """Progress display; `auto` is a bar on a terminal and lines elsewhere."""
-
-
 class TrackingConfig(Section):
     """Optional experiment trackers; the run folder is always the record of truth."""
 
@@ -75,6 +65,8 @@ class TrackingConfig(Section):
     """Weights & Biases (extra `wandb`)."""
     project: str = "freshper"
     """wandb project."""
+    group: str | None = None
+    """wandb group of the run; null: the experiment's name, or environment and model."""
     tensorboard: bool = False
     """Write TensorBoard event files into the run folder (extra `tensorboard`)."""
 
@@ -84,6 +76,8 @@ class VariantConfig(Section):
 
     name: str = "freshper"
     """Arm name used for run folders, tables and figures."""
+    replay_ratio: Int = Field(2, ge=0)
+    """K of the arm unless `replay.batches_per_iteration` is given; `on_policy_epochs` takes 1 + K passes instead."""
 
 
 class ScaleConfig(Section):
@@ -95,6 +89,17 @@ class ScaleConfig(Section):
     """Decay time constant that variants use unless `replay.decay.tau` is given: it has to fit the length of a run."""
     critic_learning_rate: Float = Field(1e-3, gt=0)
     """Learning rate that `algorithm=ppo` gives its critic unless `algorithm.critic.learning_rate` is set."""
+    tau_grid: str = "10,30,90,inf"
+    """Values over which named experiments sweep `replay.decay.tau`, in Hydra's grammar; inf is no decay."""
+    seeds: str = "0,1,2"
+    """Values over which named experiments sweep `seed`, in Hydra's grammar."""
+
+
+class ExperimentConfig(Section):
+    """Name of the named experiment that a run belongs to."""
+
+    name: str | None = None
+    """Groups runs in trackers; null outside `conf/experiment`."""
 
 
 class RunConfig(Section):
@@ -134,7 +139,13 @@ class RunConfig(Section):
     """Experiment trackers."""
     scale: ScaleConfig = ScaleConfig()
     """Scale."""
+    experiment: ExperimentConfig = ExperimentConfig()
+    """Named experiment."""
 
 
-NOT_IDENTITY = frozenset({"dry_run", "resume", "checkpoint", "output", "trainer", "tracking", "model.device"})
-"""Keys that do not change what is learned, hence are not part of a run's identity."""
+NOT_IDENTITY = COMMAND_NOT_IDENTITY | {
+    "dry_run", "resume", "checkpoint", "output", "tracking", "model.device", "trainer.threads", "trainer.progress",
+    # Read by other keys only: what a run does is in those.
+    "experiment", "scale", "variant.replay_ratio",
+}  # fmt: skip
+"""Keys that do not change what is learned, hence are not part of a run's identity. See also `identity.effective`."""

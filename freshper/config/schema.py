@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -40,6 +41,12 @@ def schema_fields() -> dict[str, FieldInfo]:
     return dict(_walk(RunConfig, ""))
 
 
+@functools.cache
+def free_mappings() -> frozenset[str]:
+    """Dotted keys of mappings whose own keys are up to the user, such as `trainer.command.env`."""
+    return frozenset(key for key, field in schema_fields().items() if typing.get_origin(field.annotation) is dict)
+
+
 def plain(value: Any) -> Any:
     """Tuples to lists, all the way down: what YAML and JSON can hold."""
     if isinstance(value, dict):
@@ -58,12 +65,16 @@ def register_defaults() -> None:
     """Put the schema's defaults where `conf/` finds them: `schema/run`, and `schema/env/<family>` for each family.
 
     Every key then exists before any group file is read, so the command line can set it without `+`, and defaults are
-    written down once, in the schema.
+    written down once, in the schema. Group files may add numbers up: `${freshper_sum:1,${variant.replay_ratio}}`.
     """
     store = ConfigStore.instance()
     run = resolved(RunConfig())
     del run["env"]
-    store.store(group="schema", name="run", node=run, package="_global_", provider="freshper")
+    OmegaConf.register_new_resolver("freshper_sum", lambda *numbers: sum(numbers), replace=True)
+    node = OmegaConf.create(run)
+    for key in free_mappings():
+        OmegaConf.set_struct(OmegaConf.select(node, key), False)  # the command line may add entries without `+`
+    store.store(group="schema", name="run", node=node, package="_global_", provider="freshper")
     for family in section_classes(EnvConfig):
         node = plain(family().model_dump())
         store.store(group="schema/env", name=node["family"], node=node, provider="freshper")
@@ -80,8 +91,6 @@ def group_options(conf_dir: Path = CONF_DIR) -> dict[str, list[str]]:
 @functools.cache
 def default_groups(conf_dir: Path = CONF_DIR) -> frozenset[str]:
     """Groups of which config.yaml already chooses an option; the others are added with `+group=option`."""
-    from omegaconf import OmegaConf
-
     loaded = OmegaConf.to_container(OmegaConf.load(conf_dir / "config.yaml"), resolve=False)
     assert isinstance(loaded, dict)
     return frozenset(next(iter(entry)) for entry in loaded["defaults"] if isinstance(entry, dict))

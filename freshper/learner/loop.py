@@ -21,7 +21,11 @@ Row = dict[str, Any]
 
 
 def train_loop(
-    config: RunConfig, learner: Learner, run: RunDirectory, observers: Sequence[Callable[[Row], None]]
+    config: RunConfig,
+    learner: Learner,
+    run: RunDirectory,
+    observers: Sequence[Callable[[Row], None]],
+    stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Run the remaining iterations.
 
@@ -30,8 +34,10 @@ def train_loop(
         learner: at the iteration to go on from.
         run: open run folder; its records are first cut back to the learner's iteration.
         observers: called with every metrics row after it is written (progress, trackers).
+        stop: asked after every iteration; if true, a checkpoint is saved and the loop left.
 
     Raises:
+        KeyboardInterrupt: after `stop`.
         DivergedError, DeadRunError: the run is given up; all rows up to then are written.
     """
     resumed = learner.counters.iteration
@@ -43,6 +49,8 @@ def train_loop(
         if resumed == 0:
             start: Row = {"iteration": 0, **learner.counts()}
             _record(_evaluated(config, learner, samples, start), metrics, observers)
+            if stop():
+                raise KeyboardInterrupt
         saving = 0.0
         while learner.counters.iteration < config.iterations:
             report = learner.iterate()
@@ -56,10 +64,13 @@ def train_loop(
                 ages.write({"iteration": iteration, "unit": config.replay.age_unit, **profile})
             _record(row, metrics, observers)
             saving = 0.0
-            if last or iteration % config.checkpoint.every == 0:
+            stopping = stop() and not last
+            if last or stopping or iteration % config.checkpoint.every == 0:
                 started = time.perf_counter()
                 save_checkpoint(config, learner, run)
                 saving = time.perf_counter() - started
+            if stopping:
+                raise KeyboardInterrupt
         learner.detector.finish()
     finally:
         for writer in (metrics, samples, ages):

@@ -54,6 +54,10 @@ class FolderLock:
         except FileNotFoundError:
             return False
 
+    def fileno(self) -> int:
+        """Descriptor of the lock. Whoever inherits it holds the folder too, until its last copy is closed."""
+        return self._handle
+
     def discard(self) -> None:
         """Remove the lock file and release."""
         with contextlib.suppress(FileNotFoundError):

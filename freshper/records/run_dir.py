@@ -123,6 +123,11 @@ class RunDirectory:
         write_status(self.path, self.status)
 
     @property
+    def lock(self) -> FolderLock:
+        """The lock on the folder, to be shared with a process that outlives this one."""
+        return self._lock
+
+    @property
     def metrics(self) -> Path:
         """metrics.jsonl, one row per iteration."""
         return self.path / "metrics.jsonl"

@@ -69,7 +69,8 @@ def summary(rows: Sequence[Row], episodes: int, folder: Path, curve: Path | None
             )
             if key in last
         ]
-        lines.append(f"cost              {', '.join(counts)}")
+        if counts:
+            lines.append(f"cost              {', '.join(counts)}")
     lines += _time_line(rows)
     lines.append(f"run folder        {folder}")
     if curve is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from freshper.config.identity import run_name
+from freshper.config.identity import identity, run_name
 from freshper.config.run import RunConfig
 from freshper.config.schema import resolved
 
@@ -38,18 +38,20 @@ def make_trackers(config: RunConfig, folder: Path) -> list[Tracker]:
 class WandbTracker:
     """Weights & Biases. Offline writes into the run folder and touches no network; `wandb sync` uploads it later.
 
-    The wandb id is the run's own name, so a resumed run goes on in the same wandb run, and no two runs share one.
+    The wandb id is the run's identity, so a resumed run goes on in the same wandb run; a run whose folder was named by
+    hand is a run of its own there too. Runs are grouped by experiment, their job type is the arm.
     """
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
         import wandb
 
-        name = run_name(config)
         self._run = wandb.init(
             project=config.tracking.project,
-            name=name,
-            id=re.sub(r"[^\w-]", "_", name)[:128],
-            group=f"{config.env.name}-{config.model.name}-{config.variant.name}",
+            name=run_name(config),
+            id=wandb_id(config),
+            group=wandb_group(config),
+            job_type=config.variant.name,
+            tags=[config.env.name, config.model.name, config.algorithm.name],
             config=resolved(config),
             dir=str(folder),
             mode="online" if config.tracking.wandb == "online" else "offline",
@@ -65,6 +67,17 @@ class WandbTracker:
     def finish(self, failed: bool = False) -> None:
         """Close the wandb run."""
         self._run.finish(exit_code=1 if failed else 0)
+
+
+def wandb_id(config: RunConfig) -> str:
+    """The run's identity, and its folder's name where that was chosen by hand."""
+    name = config.output.name
+    return identity(config) if name is None else f"{identity(config)}-{re.sub(r'[^0-9A-Za-z_-]', '_', name)[:100]}"
+
+
+def wandb_group(config: RunConfig) -> str:
+    """`tracking.group`, or the experiment's name, or environment and model: what is compared in one picture."""
+    return config.tracking.group or config.experiment.name or f"{config.env.name}-{config.model.name}"
 
 
 class TensorBoardTracker:

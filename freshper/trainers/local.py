@@ -16,9 +16,13 @@ from freshper.records.status import State
 from freshper.records.summary import summary
 from freshper.records.trackers import log_all, make_trackers
 from freshper.threads import available_cores, before_torch, choose_threads
+from freshper.trainers.interrupt import Interrupt
 
 EXIT = {"finished": 0, "failed": 1, "crashed": 1, "diverged": 3, "dead": 4}
 """Exit status by final state; 2 is a config that cannot be used."""
+
+INTERRUPTED = "interrupted by the user; the same command goes on from the last checkpoint"
+"""Cause of a run that was told to stop."""
 
 
 def train(config: RunConfig, argv: Sequence[str]) -> int:
@@ -82,14 +86,16 @@ def _train(config: RunConfig, run: RunDirectory, argv: Sequence[str]) -> int:
     cause: str | None = None
     error_text: str | None = None
     try:
-        train_loop(config, learner, run, [progress.update, lambda row: log_all(trackers, row)])
+        with Interrupt() as interrupt:
+            observers = [progress.update, lambda row: log_all(trackers, row)]
+            train_loop(config, learner, run, observers, lambda: interrupt.requested)
         state = "finished"
     except DivergedError as error:
         state, cause = "diverged", str(error)
     except DeadRunError as error:
         state, cause = "dead", str(error)
     except KeyboardInterrupt:
-        cause = "interrupted by the user; the same command goes on from the last checkpoint"
+        cause = INTERRUPTED
     except Exception as error:  # the one place that records a failed run
         cause, error_text = f"{type(error).__name__}: {error}", traceback.format_exc()
     finally:

@@ -13,13 +13,14 @@ from freshper.config.run import RunConfig
 from freshper.config.schema import CONF_DIR, default_groups, group_options, resolved
 
 ALL_OPTIONS = [(group, option) for group, options in group_options().items() for option in options]
+NEEDS = {("model", "hf"): ["model.path=org/name"], ("trainer", "command"): ["trainer.command.argv=['{python}']"]}
+"""What an option does not work without."""
 
 
 @pytest.mark.parametrize(("group", "option"), ALL_OPTIONS)
 def test_every_group_option_composes_and_validates(group, option):
-    needs_path = ["model.path=org/name"] if (group, option) == ("model", "hf") else []
     plus = "" if group in default_groups() else "+"
-    config = compose_config([f"{plus}{group}={option}", *needs_path])
+    config = compose_config([f"{plus}{group}={option}", *NEEDS.get((group, option), [])])
     assert isinstance(config, RunConfig)
     json.dumps(resolved(config))  # plain containers only
 

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from freshper.config.compose import compose_config
-from freshper.config.identity import canonical_json, digest, identity, run_name, run_path
+from freshper.config.identity import canonical_json, differing_keys, digest, identity, run_name, run_path
 from freshper.config.load import load_config
+from freshper.config.schema import resolved
 
 
 def test_the_hash_is_pinned():
@@ -41,6 +42,10 @@ def test_the_order_of_keys_does_not_matter():
         "model.device=cpu",
         "resume=never",
         "checkpoint.every=3",
+        "trainer.progress=off",
+        "experiment.name=x",
+        "scale.name=paper",
+        "scale.seeds='1,2'",
     ],
 )
 def test_where_and_how_a_run_is_made_is_not_part_of_it(override):
@@ -50,6 +55,40 @@ def test_where_and_how_a_run_is_made_is_not_part_of_it(override):
 @pytest.mark.parametrize("override", ["seed=1", "replay.decay.tau=501", "rollout.episodes=32", "model.dtype=bfloat16"])
 def test_what_is_learned_is(override):
     assert identity(compose_config([override])) != identity(compose_config())
+
+
+@pytest.mark.parametrize(
+    ("arm", "override"),
+    [
+        ("on_policy", "replay.decay.tau=7"),
+        ("on_policy", "replay.priority.base=advantage"),
+        ("on_policy", "variant.replay_ratio=5"),
+        ("on_policy_epochs", "replay.is_correction.enabled=true"),
+        ("per_no_decay", "replay.decay.tau=7"),
+        ("per_no_decay", "replay.decay.placement=outside_alpha"),
+        ("uniform", "scale.tau=7"),
+    ],
+)
+def test_a_setting_that_nothing_reads_makes_no_other_run(arm, override):
+    one, other = compose_config([f"variant={arm}"]), compose_config([f"variant={arm}", override])
+    assert identity(one) == identity(other)
+    assert differing_keys(resolved(one), resolved(other)) == {}
+
+
+@pytest.mark.parametrize(
+    ("arm", "override"),
+    [
+        ("freshper", "replay.decay.tau=7"),
+        ("freshper", "scale.tau=7"),
+        ("freshper", "variant.replay_ratio=5"),
+        ("on_policy_epochs", "variant.replay_ratio=5"),
+        ("per_no_decay", "replay.priority.base=advantage"),
+        ("per_no_decay", "replay.decay.law=window"),
+        ("on_policy", "replay.enabled=true"),
+    ],
+)
+def test_a_setting_that_something_reads_does(arm, override):
+    assert identity(compose_config([f"variant={arm}"])) != identity(compose_config([f"variant={arm}", override]))
 
 
 def test_run_name_and_folder(tmp_path):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from freshper.config.compose import compose_config
+from freshper.config.identity import identity
 from freshper.records.curve import draw
 from freshper.records.jsonl import encode
 from freshper.records.progress import Progress
 from freshper.records.summary import duration, success, summary, time_split
-from freshper.records.trackers import TensorBoardTracker, log_all, make_trackers
+from freshper.records.trackers import TensorBoardTracker, log_all, make_trackers, wandb_group
 from tests.records.rows import learning_rows
 
 
@@ -109,12 +112,41 @@ def test_wandb_offline_writes_into_the_run_folder(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     # A proxy that does not exist: whoever tried the network would fail.
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    trackers = make_trackers(compose_config(["tracking=wandb"]), tmp_path)
+    config = compose_config(["tracking=wandb"])
+    trackers = make_trackers(config, tmp_path)
     for row in learning_rows(3):
         log_all(trackers, row)
     for tracker in trackers:
         tracker.finish()
-    assert list((tmp_path / "wandb").glob("offline-run-*/*.wandb"))
+    assert list((tmp_path / "wandb").glob(f"offline-run-*/run-{identity(config)}.wandb"))
+
+
+@pytest.mark.parametrize("mode", ["offline", "online"])
+def test_wandb_gets_one_run_per_trial_under_its_identity_grouped_by_experiment(mode, tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb")
+    begun, ended = [], []
+    fake = SimpleNamespace(finish=lambda exit_code: ended.append(exit_code))
+    monkeypatch.setattr(wandb, "init", lambda **given: begun.append(given) or fake)
+    overrides = ["tracking=wandb", f"tracking.wandb={mode}", "+experiment=smoke"]
+    configs = [compose_config([*overrides, f"variant={name}", "seed=1"]) for name in ("uniform", "freshper")]
+    configs.append(compose_config([*overrides, "variant=freshper", "seed=1", "output.name='by hand-2'"]))
+    for config in configs:
+        (tracker,) = make_trackers(config, tmp_path)
+        tracker.finish(failed=config is configs[1])
+    assert ended == [0, 1, 0]
+    first, second, named = begun
+    assert [first["id"], second["id"]] == [identity(config) for config in configs[:2]]
+    assert named["id"] == f"{second['id']}-by_hand-2"  # the same run once more, on purpose
+    assert {given["group"] for given in begun} == {"smoke"}
+    assert [given["job_type"] for given in begun] == ["uniform", "freshper", "freshper"]
+    assert {given["mode"] for given in begun} == {mode}
+    assert {given["resume"] for given in begun} == {"allow" if mode == "online" else None}
+    assert json.dumps(first["config"])
+
+
+def test_wandb_groups_by_hand_or_by_task():
+    assert wandb_group(compose_config()) == "frozenlake-tiny"
+    assert wandb_group(compose_config(["+experiment=smoke", "tracking.group=mine"])) == "mine"
 
 
 def test_no_tracker_by_default(tmp_path):
