@@ -1,0 +1,1 @@
+"""What is wrong with some runs and comparisons, and the commands that mend it."""

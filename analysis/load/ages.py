@@ -1,0 +1,77 @@
+"""ages.jsonl: effective sample size, KL and clip fraction of replayed trajectories by age, pooled over a run."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.load.columns import parse_lines
+
+FIELDS = ("from", "to", "count", "ess", "kl", "clip_fraction")
+_NEEDED = {"unit", *FIELDS}
+LIMIT = 200
+"""Most replay batches of a run that are pooled; of more, evenly spread ones are taken."""
+
+
+@dataclass(frozen=True)
+class Ages:
+    """Staleness of replayed data by age bin [from, to), pooled over replay batches of a run."""
+
+    unit: str
+    """`optimizer_steps` or `iterations`."""
+    table: NDArray[np.float64]
+    """[bins, 6]: columns `FIELDS`, by age. `count` is the number of replayed trajectories; `ess` (share of n), `kl`
+    and `clip_fraction` are means over the batches' entries, weighted by their counts."""
+    pooled: int
+    """Replay batches in the table."""
+    batches: int
+    """Replay batches recorded; more than `pooled` if there were more than `LIMIT`."""
+
+
+@dataclass(frozen=True)
+class AgesFile:
+    """What an ages.jsonl says."""
+
+    ages: Ages | None = None
+    """None if it has no complete row."""
+    damaged: int = 0
+    """Lines that cannot be read, among those looked at."""
+    torn: bool = False
+    """The last line breaks off."""
+
+
+def read_ages(data: bytes, limit: int = LIMIT) -> AgesFile:
+    """Pool an ages.jsonl.
+
+    Args:
+        data: contents.
+        limit: most replay batches to look at, evenly spread over the run.
+    """
+    body, _, tail = data.rpartition(b"\n")
+    lines = body.split(b"\n") if body else []
+    chosen = lines
+    if len(lines) > limit:
+        chosen = [lines[index] for index in np.linspace(0, len(lines) - 1, limit).round().astype(int)]
+    rows, damaged, _ = parse_lines(b"\n".join([*chosen, b""]))
+    torn = bool(tail.strip())
+    usable = [row for row in rows if row.keys() >= _NEEDED]
+    if not usable:
+        return AgesFile(None, len(damaged), torn)
+    flat = [_flat(usable, name) for name in FIELDS]
+    width = flat[1].max() + 1
+    # One number per bin: whole numbers of this size are exact in double precision.
+    bins, place = np.unique(flat[0] * width + flat[1], return_inverse=True)
+    count = np.bincount(place, flat[2])
+    means = [np.bincount(place, flat[2] * column) / count for column in flat[3:]]
+    table = np.column_stack([bins // width, bins % width, count, *means])
+    ages = Ages(str(usable[0]["unit"]), table, len(usable), len(lines))
+    return AgesFile(ages, len(damaged) + len(rows) - len(usable), torn)
+
+
+def _flat(rows: list[dict[str, Any]], name: str) -> NDArray[np.float64]:
+    return np.fromiter(itertools.chain.from_iterable(map(itemgetter(name), rows)), np.float64)

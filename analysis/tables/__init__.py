@@ -1,0 +1,1 @@
+"""Tables: each is built once and rendered as Markdown, LaTeX, CSV and HTML."""
