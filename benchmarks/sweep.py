@@ -51,7 +51,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.quick:
         options.cells, options.iterations, options.trials = 2, 3, 30
-    lines = [f"\n{options.cells} cells of {options.iterations} iterations on {os.cpu_count()} cores"]
+    lines = [""]
     with tempfile.TemporaryDirectory(prefix="freshper-bench-") as scratch:
         if options.part != "memory":
             lines += slots(Path(scratch), options)
@@ -82,6 +82,7 @@ def slots(scratch: Path, options: argparse.Namespace) -> list[str]:
         print(f"{mode:<10} {seconds[mode][-1]:7.1f} s", flush=True)
     base, one, two = (statistics.fmean(seconds[mode]) for mode in order)
     return [
+        f"\n{options.cells} cells of {options.iterations} iterations on {os.cpu_count()} cores",
         f"overhead over the runs themselves   {100 * (one / base - 1):.1f} %   (aim: at most 10 %)",
         f"two slots against one               {one / two:.2f} x   (aim: at least 1.8)",
     ]
