@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from freshper.threads import before_torch
 
@@ -10,6 +11,9 @@ before_torch()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+
+# A shell starts background jobs with SIGINT ignored, and programs that tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

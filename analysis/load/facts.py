@@ -6,8 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from freshper.config.identity import digest, scientific
-from freshper.config.run import NOT_IDENTITY
+from freshper.config.identity import digest, effective, scientific
 
 UNLABELLED = "unlabelled"
 """Task of an imported run about which nothing is known."""
@@ -56,7 +55,7 @@ class Facts:
 def facts_of(config: dict[str, Any]) -> tuple[Facts, tuple[str, ...]]:
     """Facts of a resolved config, and the dotted keys that should be there and are not."""
     absent: list[str] = []
-    science = scientific(config)
+    science = effective(config)
 
     def get(key: str) -> Any:
         node: Any = config
@@ -95,20 +94,26 @@ def facts_of(config: dict[str, Any]) -> tuple[Facts, tuple[str, ...]]:
 
 
 def flat(config: dict[str, Any]) -> dict[str, Any]:
-    """Dotted key -> value of the scientific part of a config. All values can be hashed: lists become tuples."""
+    """Dotted key -> value of the scientific part of a config, without replay's settings where there is no replay.
+
+    A decay's settings stay where there is no decay: tables put such runs beside those with one. All values can be
+    hashed: lists become tuples.
+    """
     found: dict[str, Any] = {}
 
     def walk(section: dict[str, Any], prefix: str) -> None:
         for name, value in section.items():
             key = f"{prefix}{name}"
-            if key in NOT_IDENTITY:
-                continue
             if type(value) is dict:
                 walk(value, f"{key}.")
             else:
                 found[key] = tuple(value) if type(value) is list else value
 
-    walk(config, "")
+    science = scientific(config)
+    replay = science.get("replay")
+    if isinstance(replay, dict) and replay.get("enabled") is False:
+        science["replay"] = {"enabled": False}
+    walk(science, "")
     return found
 
 

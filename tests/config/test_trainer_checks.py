@@ -93,7 +93,7 @@ def test_placeholders():
     assert placeholders(text) == ["seed", "replay.decay.tau", "output.figures", "model.path", "resume", "variant.name"]
     assert fill(text, values) == "3 inf true null true {seed} freshper"
     assert fill("{config}", values) == fill("{run_dir}/config.yaml", values)
-    assert values["run_dir"].startswith("/runs/frozenlake-tiny-freshper-seed3-")
+    assert values["run_dir"].startswith("/runs/frozenlake-tiny-reinforce_pp-freshper-seed3-")
     assert values["python"] == sys.executable
 
 
