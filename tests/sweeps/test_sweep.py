@@ -20,6 +20,7 @@ from freshper.records.status import read_status
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "run.py"
 SMALL = [
+    "diagnostics.dead_after=0",  # so few episodes may all end alike
     "iterations=2", "rollout.episodes=4", "evaluation.episodes=4", "env.max_turns=3", "output.figures=false",
 ]  # fmt: skip
 PROGRAM = """
