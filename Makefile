@@ -1,5 +1,6 @@
 # Every target sets up what it needs: a virtual environment in .venv with the versions of constraints.txt.
 #   make run     train FreshPER on FrozenLake with the small model (minutes on two cores)
+#   make study   a small sweep and its report
 #   make help    all targets
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,7 +15,7 @@ BENCH_INSTALLED := $(BENCH)/.installed
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all lint format bench clean
+.PHONY: help install run study test test-slow test-all lint format bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -36,6 +37,13 @@ install: $(INSTALLED) ## set up .venv
 
 run: $(INSTALLED) ## train FreshPER on FrozenLake; settings in ARGS="seed=1 variant=on_policy"
 	$(BIN)/python run.py $(ARGS)
+
+# A finished run is not made again, so a study that was stopped goes on. The report is drawn also if a run failed.
+STUDY ?= outputs/study
+study: $(INSTALLED) ## sweep three arms by two seeds on FrozenLake, then draw the report (10 to 20 minutes on two cores)
+	$(BIN)/python run.py -m variant=on_policy,standard_per,freshper seed=0,1 iterations=60 output.root=$(STUDY) $(ARGS); \
+	  status=$$?; [ $$status -eq 130 ] && exit 130; \
+	  $(BIN)/python -m analysis report $(STUDY) --out $(STUDY)/report.html && exit $$status
 
 test: $(INSTALLED) ## fast tests (SLOW=1 for all of them)
 	$(BIN)/python -m pytest $(if $(SLOW),--slow) $(ARGS)

@@ -16,16 +16,33 @@ EPILOG = """\
 examples:
   python -m analysis table all outputs/ --out outputs/analysis     every table that the runs allow
   python -m analysis table main outputs/ --statistic final         one table, printed as Markdown
+  python -m analysis report outputs/ --out outputs/report.html     one page: findings, tables, figures, provenance
+  python -m analysis figure all outputs/ --out outputs/figures     every figure that the runs allow
   python -m analysis doctor outputs/                               what is wrong, and what to type
-  python -m analysis paper --out outputs/paper                     the paper's tables, from its numbers alone
+  python -m analysis paper --out outputs/paper                     the paper's tables and figures, from its own numbers
 
 Paths may be run folders, folders that hold some at any depth, CSV files exported from the wandb page, wandb offline run
 folders, and folders of TensorBoard event files.
-Exit status: 0 done, 1 done and the doctor found an error, 2 nothing could be done.
+Exit status: 0 done, 1 `doctor` found an error, 2 nothing could be done.
 """
 TABLE_NAMES = ("all", "main", "improvement", "clocks", "paper", "tau", "base", "is", "ratio", "runs")
+PANEL_NAMES = ("3a", "3b", "3c", "3d", "3e", "4a", "4b", "5a", "5b", "6a", "6b", "7")
+FIGURE_NAMES = (
+    "all",
+    "learning",
+    "clocks",
+    "tau",
+    "tau_alpha",
+    "staleness",
+    "ages",
+    "clip",
+    "wall_clock",
+    *PANEL_NAMES,
+)
 COMMANDS = {
+    "report": "analysis.commands.report",
     "table": "analysis.commands.tables",
+    "figure": "analysis.commands.figures",
     "doctor": "analysis.commands.doctor",
     "paper": "analysis.commands.paper",
 }
@@ -42,6 +59,17 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = root.add_subparsers(dest="command", required=True, metavar="command")
 
+    report = commands.add_parser("report", help="one HTML page: findings, tables, figures, provenance")
+    _runs(report)
+    report.add_argument(
+        "--out",
+        type=Path,
+        default=Path("outputs/report.html"),
+        metavar="FILE",
+        help="page to write (default: %(default)s)",
+    )
+    _choice(report)
+
     table = commands.add_parser("table", help="tables as Markdown, LaTeX, CSV and HTML")
     table.add_argument("name", choices=TABLE_NAMES, help=f"which: {', '.join(TABLE_NAMES)}", metavar="name")
     _runs(table)
@@ -56,13 +84,38 @@ def parser() -> argparse.ArgumentParser:
         "--centre", choices=("mean", "median", "iqm"), default="mean", help="over runs, in the main table"
     )
 
+    figure = commands.add_parser("figure", help="figures as PNG and PDF, each with its caption")
+    figure.add_argument(
+        "name",
+        choices=FIGURE_NAMES,
+        metavar="name",
+        help=f"which: {', '.join(FIGURE_NAMES)}; those with numbers are the paper's, beside ours",
+    )
+    _runs(figure)
+    _out(figure, "folder for <figure>.png, .pdf and .txt, the caption", "outputs/figures")
+    figure.add_argument("--statistic", help="of each run, in tau and tau_alpha: peak, final, last:<k>, auc, ...")
+    figure.add_argument(
+        "--smooth",
+        type=float,
+        metavar="W",
+        help="moving average, weight W on the newest value (default: none)",
+    )
+    _choice(figure)
+
     doctor = commands.add_parser("doctor", help="what is wrong with some runs, and the commands that mend it")
     _runs(doctor)
     _out(doctor, "folder for doctor.md")
 
-    paper = commands.add_parser("paper", help="the paper's tables from its reported numbers and public runs alone")
+    paper = commands.add_parser("paper", help="the paper's tables and figures from its reported numbers alone")
     _out(paper, "folder to write to", "outputs/paper")
+    paper.add_argument("--as-printed", action="store_true", help="smooth and rescale 4a, 5b and 7 as the paper does")
     return root
+
+
+def _choice(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--metric", help="metric of curves (default: the paper's for the task, else eval/success)")
+    command.add_argument("--arms", nargs="+", default=[], help="arms or variants to show, in this order (default: all)")
+    command.add_argument("--interval", choices=("t", "bootstrap"), default="t", help="bands and error bars")
 
 
 def _runs(command: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Time and memory of the analysis on many runs: load, all tables, doctor; then again from the cache.
+"""Time and memory of the analysis on many runs: load, all tables, all figures, doctor; then again from the cache.
 
     python benchmarks/analysis.py                              # 1,000 runs x 400 rows, on one core
     python benchmarks/analysis.py --runs 100 --rows 400        # fewer
@@ -64,7 +64,9 @@ def main() -> int:
         print(f"{len(list(folder.iterdir()))} runs, {size / 2**20:,.0f} MiB")
         with tempfile.TemporaryDirectory() as cache:
             print(
-                "| | load, s | tables, s | doctor, s | whole process, s | CPU, s | memory, MiB |\n" + "| --- " * 7 + "|"
+                "| | load, s | tables, s | figures, s | doctor, s | whole process, s | CPU, s | memory, MiB |\n"
+                + "| --- " * 8
+                + "|"
             )
             for name in ("first time", "from the cache"):
                 print(f"| {name} | {_child(folder, Path(cache))} |", flush=True)
@@ -85,10 +87,13 @@ def _child(folder: Path, cache: Path) -> str:
 
 
 def measure(folder: Path, cache: Path) -> int:
-    """Load, make all tables in all formats, run the doctor; print what it took as JSON."""
+    """Load, make all tables and figures in all formats, run the doctor; print what it took as JSON."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     from analysis.doctor.diagnose import diagnose
+    from analysis.figures.build import build_figures
+    from analysis.figures.drawing import write_drawing
+    from analysis.figures.options import FigureOptions
     from analysis.load.study import load
     from analysis.tables.build import TableOptions, build_tables
     from analysis.tables.render import write_table
@@ -99,6 +104,9 @@ def measure(folder: Path, cache: Path) -> int:
     with tempfile.TemporaryDirectory() as out:
         for table in build_tables(study, ["all"], TableOptions())[0]:
             write_table(table, Path(out))
+        times.append(time.perf_counter())
+        for drawing in build_figures(study, ["all"], FigureOptions()):
+            write_drawing(drawing, Path(out))
     times.append(time.perf_counter())
     diagnose(study)
     times.append(time.perf_counter())

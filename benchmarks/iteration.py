@@ -107,7 +107,7 @@ def _freshper(options: argparse.Namespace) -> None:
     config = RunConfig.model_validate(
         {
             "iterations": 1000,
-            "env": {"max_turns": options.turns},
+            "env": {"family": "frozen_lake", "max_turns": options.turns},
             "rollout": {"episodes": options.episodes},
         }
     )
@@ -151,7 +151,7 @@ def _algorithms(options: argparse.Namespace) -> None:
         config = RunConfig.model_validate(
             {
                 "iterations": 1000,
-                "env": {"max_turns": options.turns},
+                "env": {"family": "frozen_lake", "max_turns": options.turns},
                 "rollout": {"episodes": options.episodes, "group_size": 8 if "grpo" in label else 1},
                 "algorithm": {**algorithm, "learning_rate": 1e-12},
             }
@@ -178,7 +178,7 @@ def _generate(options: argparse.Namespace) -> None:
     import torch
 
     torch.set_num_threads(options.threads[0])
-    from freshper.config.env import FrozenLakeConfig
+    from freshper.config.envs.frozen_lake import FrozenLakeConfig
     from freshper.config.model import ModelConfig
     from freshper.envs.make import make_env
     from freshper.envs.seeds import train_seed

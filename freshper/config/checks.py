@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from freshper.config.algorithm_checks import check_algorithm
+from freshper.config.env_checks import check_env
 from freshper.config.errors import Issue
 from freshper.config.model_folder import check_model
 from freshper.config.run import RunConfig
@@ -21,6 +22,7 @@ def check(config: RunConfig) -> list[Issue]:
         *check_algorithm(config),
         *_collection(config),
         *_seeds(config),
+        *check_env(config.env),
         *check_model(config.model),
         *_output(config),
         *_tracking(config),

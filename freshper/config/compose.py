@@ -17,10 +17,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from freshper.config.errors import ConfigError, Issue
 from freshper.config.experiment import sweep_params
-from freshper.config.load import load_config
+from freshper.config.load import load_config, unknown_key
 from freshper.config.overrides import sort_overrides
 from freshper.config.run import RunConfig
-from freshper.config.schema import CONF_DIR, group_options, register_defaults
+from freshper.config.schema import CONF_DIR, family_keys, group_options, register_defaults
 
 
 def compose_config(overrides: Sequence[str] = (), conf_dir: Path = CONF_DIR) -> RunConfig:
@@ -74,9 +74,27 @@ def _compose_jobs(jobs: Sequence[Sequence[str]], conf_dir: Path, found: Sequence
                 except ConfigError as error:
                     issues += error.issues
                 except (HydraException, OmegaConfBaseException) as error:
-                    issues.append(Issue(" ".join(job) or "conf/config.yaml", f"cannot be composed: {error}"))
+                    issues += _other_family(job, conf_dir) or [
+                        Issue(" ".join(job) or "conf/config.yaml", f"cannot be composed: {error}")
+                    ]
     finally:
         hydra.hydra = before
     if issues:
         raise ConfigError(issues)
     return configs
+
+
+def _other_family(job: Sequence[str], conf_dir: Path) -> list[Issue]:
+    """Overrides of a job that cannot be composed because they are keys of another environment family."""
+    parsed, _ = sort_overrides(job, multirun=False, conf_dir=conf_dir)
+    groups = group_options(conf_dir)
+    chosen = [override.input_line or "" for override in parsed if override.key_or_group in groups]
+    try:
+        family = compose("config", overrides=chosen).env.family
+    except (HydraException, OmegaConfBaseException):
+        return []
+    return [
+        unknown_key(override.key_or_group, (override.input_line or "").partition("=")[2], family)
+        for override in parsed
+        if override.key_or_group.startswith("env.") and override.key_or_group not in family_keys()[family]
+    ]

@@ -1,37 +1,21 @@
-"""Settings of the environments (one class per family)."""
+"""The environment section: one of the families, chosen by `family`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from freshper.config.section import Float, Int, Section
+from freshper.config.envs.cliff_walking import CliffWalkingConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
+from freshper.config.envs.gym import GymConfig
+from freshper.config.envs.math import MathConfig
+from freshper.config.envs.search import SearchConfig
+from freshper.config.envs.sokoban import SokobanConfig
 
-
-class FrozenLakeConfig(Section):
-    """Text FrozenLake on gymnasium's environment: a new solvable map for every seed (paper section 3)."""
-
-    family: Literal["frozen_lake"] = "frozen_lake"
-    """Which environment class this section configures."""
-    name: str = "frozenlake"
-    """Task name used for run folders, tables and figures."""
-    max_turns: Int = Field(10, ge=1)
-    """Turns (assistant messages) before the episode is cut."""
-    format_penalty: Float = Field(-0.15, le=0)
-    """Added to the *training* reward of a turn whose action cannot be parsed; never to the score or the priority."""
-    train_seed: Int = Field(0, ge=0)
-    """Lowest environment seed of training; episode k of a run hashes (run seed, k) into [train_seed, eval_seed)."""
-    eval_seed: Int = Field(1_000_000_000, ge=0)
-    """First environment seed of evaluation episodes: evaluation episode k always uses eval_seed + k."""
-    size: Int = Field(4, ge=2, le=16)
-    """Rows and columns of the map."""
-    hole_probability: Float = Field(0.2, ge=0, lt=1)
-    """Probability that a tile is a hole (the public runs use safe tiles with p = 0.8)."""
-    slippery: bool = False
-    """Whether moves slip sideways with probability 2/3 (paper text says yes, every public config says no)."""
-    random_start_and_goal: bool = True
-    """Draw start and goal at random for each map; otherwise top left and bottom right."""
-
-
-EnvConfig = FrozenLakeConfig
+EnvConfig = Annotated[
+    FrozenLakeConfig | SokobanConfig | CliffWalkingConfig | MathConfig | SearchConfig | GymConfig,
+    Field(discriminator="family"),
+]
+"""To add a family: a file in `freshper/config/envs/`, a member here, a line in `freshper/envs/make.py`, a YAML in
+`conf/env/`."""

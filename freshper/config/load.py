@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from freshper.config.checks import check
 from freshper.config.errors import UNSET, ConfigError, Issue, did_you_mean
 from freshper.config.run import RunConfig
-from freshper.config.schema import plain, schema_fields
+from freshper.config.schema import family_keys, plain, schema_fields
 
 Path = tuple[str | int, ...]
 
@@ -48,6 +48,8 @@ def load_config(composed: DictConfig | dict[str, Any]) -> RunConfig:
         data, issues, bad = _to_plain(composed)
     else:
         data, issues, bad = plain(copy.deepcopy(composed)), [], set()
+    if isinstance(data.get("env"), dict):
+        data["env"].setdefault("family", RunConfig().env.family)
     config = _validate(data, issues, bad)
     if config is not None:
         # A conflict that involves a key that is wrong anyway would only repeat the news.
@@ -102,21 +104,36 @@ def _validate(data: dict[str, Any], issues: list[Issue], bad: set[str]) -> RunCo
             for detail in error.errors(include_url=False):
                 path = _path_in(data, detail["loc"])
                 key = _dotted(path)
-                issues.append(_issue(key, detail))
+                issues.append(_issue(key, detail, data))
                 bad.add(key.split("[")[0])
                 dropped |= _drop(data, path)
             if not dropped:
                 return None
 
 
-def _issue(key: str, detail: ErrorDetails) -> Issue:
+def _issue(key: str, detail: ErrorDetails, data: dict[str, Any]) -> Issue:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return Issue(key, f"unknown key{did_you_mean(key, schema_fields())}", detail["input"])
+        return unknown_key(key, detail["input"], data["env"]["family"] if key.startswith("env.") else None)
+    if kind == "union_tag_invalid":  # the only union is that of the environment families
+        known = ", ".join(family_keys())
+        return Issue(f"{key}.family", f"expected one of {known}", context["tag"])
     if kind == "value_error":
         return Issue(key, str(context["error"]), detail["input"])
     text = _TEXT[kind].format(**context) if kind in _TEXT else detail["msg"]
     return Issue(key, text, detail["input"])
+
+
+def unknown_key(key: str, value: Any, family: str | None) -> Issue:
+    """A key that is none, or, with `family`, one of another environment family than the chosen one."""
+    if family is None or family not in family_keys():
+        return Issue(key, f"unknown key{did_you_mean(key, schema_fields())}", value)
+    others = [name for name, keys in family_keys().items() if key in keys]
+    if others:
+        inside = ", ".join(sorted(name.partition(".")[2] for name in family_keys()[family]))
+        return Issue(key, f"belongs to env.family = {' and '.join(others)}; the chosen {family} has: {inside}", value)
+    elsewhere = [name for name in schema_fields() if not name.startswith("env.")]
+    return Issue(key, f"unknown key{did_you_mean(key, [*sorted(family_keys()[family]), *elsewhere])}", value)
 
 
 def _path_in(data: Any, loc: Path) -> Path:

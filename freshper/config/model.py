@@ -14,6 +14,9 @@ class ModelConfig(Section):
 
     kind: Literal["tiny", "hf"] = "tiny"
     """`tiny`: the small base model that ships with freshper; `hf`: any Hugging Face causal LM folder."""
+    base: str | None = None
+    """Which small base model `kind: tiny` starts from: the environment family it was pretrained on. null is
+    frozen_lake; conf/model/tiny.yaml sets it to the family of the chosen environment."""
     name: str = "tiny"
     """Label used for run folders and tables."""
     path: str | None = None

@@ -12,8 +12,13 @@ from freshper.config.model import ModelConfig
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-TINY_FOLDER = Path(__file__).resolve().parents[1] / "policy" / "tiny" / "base"
-"""The small base model that ships with freshper (recipe: `python -m freshper.policy.pretrain`)."""
+_TINY = Path(__file__).resolve().parents[1] / "policy" / "tiny"
+TINY_FOLDER = _TINY / "base"
+"""The small base model for FrozenLake (recipe: `python -m freshper.policy.pretrain`)."""
+TINY_FOLDERS = {"frozen_lake": TINY_FOLDER} | {
+    folder.name.removeprefix("base_"): folder for folder in sorted(_TINY.glob("base_*"))
+}
+"""The small base models that ship with freshper, by the environment family that they were pretrained on."""
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 
 
@@ -32,6 +37,14 @@ def check_model(model: ModelConfig) -> Iterator[Issue]:
         if model.path is not None:
             yield Issue(
                 "model.path", "is used by model=hf only; model.kind = tiny expects null", model.path, ("model.kind",)
+            )
+        if model.base is not None and model.base not in TINY_FOLDERS:
+            yield Issue(
+                "model.base",
+                f"there is no small base model for this family, only for {', '.join(TINY_FOLDERS)}; choose one of "
+                "these to start from another game's, or model=hf model.path=<folder or hub name>",
+                model.base,
+                ("model.kind", "env.family"),
             )
     elif not model.path:
         yield Issue(
@@ -61,7 +74,7 @@ def check_critic(path: str, model: ModelConfig) -> Iterator[Issue]:
 def model_folder(model: ModelConfig) -> Path | None:
     """The local folder of the policy's weights; None for a hub name, or where there is none."""
     if model.kind == "tiny":
-        return TINY_FOLDER
+        return TINY_FOLDERS[model.base or "frozen_lake"]
     folder = None if model.path is None else Path(model.path).expanduser()
     return folder if folder is not None and folder.is_dir() else None
 

@@ -67,6 +67,10 @@ def _check(
         keys = [*groups, *schema_fields()]
         yield Issue(key, f"unknown key{did_you_mean(key, keys)}", value)
         return
+    if key == "env.family":
+        options = ", ".join(groups["env"])
+        yield Issue(key, f"comes with the environment; expected env=<option>, one of {options}", value)
+        return
     if override.is_sweep_override() and not multirun:
         yield Issue(key, f"several values need a sweep: add -m (or write a list as {key}=[a,b])", value)
     if key in groups:

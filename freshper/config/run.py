@@ -8,6 +8,7 @@ from pydantic import Field
 
 from freshper.config.algorithm import AlgorithmConfig
 from freshper.config.env import EnvConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.model import ModelConfig
 from freshper.config.replay import ReplayConfig
 from freshper.config.rollout import RolloutConfig
@@ -87,6 +88,9 @@ class ScaleConfig(Section):
     """`cpu`: a laptop, minutes; `paper`: the paper's models and batch sizes on GPUs."""
     tau: FloatOrInf = Field(500.0, gt=0)
     """Decay time constant that variants use unless `replay.decay.tau` is given: it has to fit the length of a run."""
+    data: Literal["embedded", "hub"] = "embedded"
+    """Where question-answering environments take their questions from unless `env.source` is given: generated ones, or
+    the data set that the paper used."""
     critic_learning_rate: Float = Field(1e-3, gt=0)
     """Learning rate that `algorithm=ppo` gives its critic unless `algorithm.critic.learning_rate` is set."""
     tau_grid: str = "10,30,90,inf"
@@ -113,7 +117,7 @@ class RunConfig(Section):
     """Validate, print the resolved config and the run folder, write nothing."""
     resume: Literal["auto", "never", "must"] = "auto"
     """`auto` goes on where a stopped run left off; `never` refuses a used folder; `must` refuses an unused one."""
-    env: EnvConfig = EnvConfig()
+    env: EnvConfig = FrozenLakeConfig()
     """Environment."""
     model: ModelConfig = ModelConfig()
     """Policy model."""

@@ -47,6 +47,15 @@ def free_mappings() -> frozenset[str]:
     return frozenset(key for key, field in schema_fields().items() if typing.get_origin(field.annotation) is dict)
 
 
+@functools.cache
+def family_keys() -> dict[str, frozenset[str]]:
+    """Environment family -> its dotted keys."""
+    return {
+        family.model_fields["family"].default: frozenset(key for key, _ in _walk(family, "env."))
+        for family in section_classes(EnvConfig)
+    }
+
+
 def plain(value: Any) -> Any:
     """Tuples to lists, all the way down: what YAML and JSON can hold."""
     if isinstance(value, dict):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
+_OPEN, _CLOSE = re.compile("<answer>", re.IGNORECASE), re.compile("</answer>", re.IGNORECASE)
 
 
 def extract_answer(text: str) -> str | None:
     """Return what stands inside the first answer tag, whitespace stripped; None without a closed tag."""
-    match = _ANSWER.search(text)
-    return match.group(1).strip() if match else None
+    # Two searches: one pattern with a gap in it takes quadratic time on a reply that repeats the opening tag.
+    opened = _OPEN.search(text)
+    closed = _CLOSE.search(text, opened.end()) if opened else None
+    return text[opened.end() : closed.start()].strip() if opened and closed else None
 
 
 def parse_action(text: str, actions: Sequence[str]) -> str | None:

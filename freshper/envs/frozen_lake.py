@@ -9,7 +9,7 @@ import gymnasium
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from gymnasium.error import ResetNeeded
 
-from freshper.config.env import FrozenLakeConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.envs.answer import parse_action
 from freshper.envs.lake_map import ACTIONS, draw_map
 
@@ -32,6 +32,8 @@ class FrozenLakeText(gymnasium.Env[str, str]):
     """
 
     metadata = {"render_modes": []}
+    actions = ACTIONS
+    """Names of the actions; the position is the id."""
 
     def __init__(self, config: FrozenLakeConfig | None = None) -> None:
         self.config = config or FrozenLakeConfig()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from freshper.config.env import FrozenLakeConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
 
 ACTIONS = ("Left", "Down", "Right", "Up")
 """Action names; the position is gymnasium's action id."""

@@ -55,7 +55,7 @@ def play(policy: Policy, config: RunConfig, iteration: int, greedy: bool, envs: 
 
 
 def episode_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Means over episodes: success, return, valid_rate, turns, tokens, truncated; response tokens per turn."""
+    """Means over episodes: success, return, valid_rate, turns, tokens, truncated; environment errors in all."""
     info: list[dict[str, Any]] = [t.info for t in trajectories]
     return {
         "success": float(np.mean([i["success"] for i in info])),
@@ -65,4 +65,5 @@ def episode_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "tokens": float(np.mean([t.n_tokens for t in trajectories])),
         "truncated": float(np.mean([bool(i["truncated"]) for i in info])),
         "dropped_mass": float(np.mean([i.get("dropped_mass", 0.0) for i in info])),
+        "environment_errors": float(sum(i.get("environment_errors", 0) for i in info)),
     }

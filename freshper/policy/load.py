@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from freshper.config.model import ModelConfig
-from freshper.config.model_folder import TINY_FOLDER
+from freshper.config.model_folder import TINY_FOLDERS
 from freshper.policy.chat import ChatFormat, chat_format
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -86,7 +86,7 @@ def resolve_device(name: str) -> torch.device:
 def model_folder(config: ModelConfig) -> str:
     """Folder or hub name of the weights."""
     if config.kind == "tiny":
-        return config.path or str(TINY_FOLDER)
+        return config.path or str(TINY_FOLDERS[config.base or "frozen_lake"])
     if config.path is None:
         raise ModelError("model.kind=hf needs model.path: a folder with config.json, weights and tokenizer")
     return config.path

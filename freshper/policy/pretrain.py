@@ -1,7 +1,10 @@
-"""Make the small base model again (minutes on one thread): python -m freshper.policy.pretrain --out outputs/base
+"""Make a small base model again (minutes on one thread): python -m freshper.policy.pretrain --out outputs/base
+
+`--family sokoban` or `--family cliff_walking` make those of the other games.
 
 Writes a Hugging Face folder (weights, tokenizer, chat template) with recipe.json beside it: settings, seed, versions,
-final loss and the measured success. The folder that ships with freshper is freshper/policy/tiny/base.
+final loss and the measured success. The folders that ship with freshper are
+freshper/policy/tiny/base (FrozenLake), base_sokoban and base_cliff_walking.
 """
 
 from __future__ import annotations
@@ -17,11 +20,17 @@ from pathlib import Path
 def main() -> None:
     """Parse the command line, pretrain, measure, save."""
     parser = argparse.ArgumentParser(
-        description="Pretrain the small base model on noisy FrozenLake play.",
+        description="Pretrain a small base model on noisy play of a grid game.",
         epilog="Example: python -m freshper.policy.pretrain --out outputs/base --seed 1",
     )
     parser.add_argument(
         "--out", type=Path, required=True, help="folder for weights, tokenizer and recipe.json (new or empty)"
+    )
+    parser.add_argument(
+        "--family",
+        choices=("frozen_lake", "sokoban", "cliff_walking"),
+        default="frozen_lake",
+        help="game that is demonstrated (default frozen_lake)",
     )
     parser.add_argument("--seed", type=int, default=0, help="fixes weights, demonstrations and measurement (default 0)")
     parser.add_argument("--steps", type=int, help="optimiser steps (default: the recipe's)")
@@ -41,16 +50,18 @@ def main() -> None:
     import torch
     import transformers
 
-    from freshper.config.env import FrozenLakeConfig
-    from freshper.policy.tiny.measure import measure
-    from freshper.policy.tiny.pretrain import Recipe, pretrain
+    from freshper.config.model import ModelConfig
+    from freshper.policy.load import load_policy
+    from freshper.policy.tiny.pretrain import RECIPES, pretrain
     from freshper.policy.tiny.tokenizer import build_tokenizer
+    from freshper.rollout.measure import measure
 
     torch.set_num_threads(args.threads)
-    recipe = replace(Recipe(), seed=args.seed)
+    recipe, config = RECIPES[args.family]
+    recipe = replace(recipe, seed=args.seed)
     if args.steps is not None:
         recipe = replace(recipe, steps=args.steps)
-    config, tokenizer = FrozenLakeConfig(), build_tokenizer()
+    tokenizer = build_tokenizer()
     started = time.perf_counter()
 
     def report(step: int, phase: str, loss: float) -> None:
@@ -60,12 +71,13 @@ def main() -> None:
 
     model, losses = pretrain(recipe, config, tokenizer, report)
     seconds = time.perf_counter() - started
-    print(f"measuring on {args.episodes} evaluation seeds ...", flush=True)
-    sampled = measure(model, tokenizer, config, args.episodes, args.seed)
-    greedy = measure(model, tokenizer, config, args.episodes, args.seed, greedy=True)
-
     model.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
+    print(f"measuring on {args.episodes} evaluation seeds ...", flush=True)
+    policy = load_policy(ModelConfig(kind="hf", path=str(args.out), device="cpu"))
+    sampled = measure(policy, config, args.episodes, args.seed)
+    greedy = measure(policy, config, args.episodes, args.seed, greedy=True)
+
     last = losses[-20:]
     record = {
         "recipe": asdict(recipe),
@@ -89,6 +101,7 @@ def main() -> None:
         f"{args.out}: {model.num_parameters()} parameters, {recipe.steps} steps in {seconds:.0f} s, "
         f"loss {record['final_loss']:.4f} nats a token (mean of the last {len(last)} steps)\n"
         f"n={args.episodes}: sampled success {sampled.success:.3f}, greedy {greedy.success:.3f}, "
+        f"return {sampled.mean_return:.2f} (greedy {greedy.mean_return:.2f}), "
         f"valid turns {sampled.valid:.3f} (greedy {greedy.valid:.3f})"
     )
 

@@ -5,6 +5,8 @@ An episode's tokens are the ids that were fed and sampled, in order. Prompt text
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +14,16 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from freshper.envs.errors import EnvironmentFailedError
+from freshper.envs.prefetch import prefetch
 from freshper.policy.chat import encode
 from freshper.policy.load import Policy
 from freshper.replay.trajectory import Trajectory
 from freshper.rollout.engine import Engine, Turn
+
+_ATTEMPTS = 4
+"""Times that an episode is played before environment errors in it end the run."""
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,10 @@ class _Episode:
     dropped_mass: list[float] = field(default_factory=list)
     success: bool = False
     truncated: str = ""
+    error: str = ""
+    """Why the environment ended the episode for no fault of the policy."""
+    failures: int = 0
+    """Attempts at this episode that ended in such an error."""
 
     def add_prompt(self, ids: Sequence[int]) -> None:
         self.ids += ids
@@ -99,7 +111,12 @@ def collect(
         group_size: neighbours that share a `group_id`, and should share a seed.
 
     Returns:
-        One trajectory per seed, in order, with advantages still zero.
+        One trajectory per seed, in order, with advantages still zero. An episode that the environment ended with
+        `info["error"]` is none of them: it says nothing about the policy, so the same seed is played again, and
+        `info["environment_errors"]` of what is returned counts such attempts.
+
+    Raises:
+        EnvironmentFailedError: an episode failed time and again.
     """
     width = lock_step or len(seeds)
     decoder = _Decoder(policy)
@@ -107,9 +124,44 @@ def collect(
     for first in range(0, len(seeds), width):
         part = seeds[first : first + width]
         groups = [first_group + (first + lane) // group_size for lane in range(len(part))]
-        episodes = _play(policy, engine(), envs.take(len(part)), part, limits, decoder, groups)
+        episodes = _play_soundly(policy, engine, envs.take(len(part)), part, limits, decoder, groups)
         done += [_freeze(episode, limits, policy_version, iteration) for episode in episodes]
     return done
+
+
+def _play_soundly(
+    policy: Policy,
+    engine: Callable[[], Engine],
+    envs: list[gymnasium.Env[str, str]],
+    seeds: Sequence[int],
+    limits: Limits,
+    decoder: _Decoder,
+    groups: Sequence[int],
+) -> list[_Episode]:
+    """Episodes without environment errors: those that have one are played again, side by side."""
+    episodes = _play(policy, engine(), envs, seeds, limits, decoder, groups)
+    for attempt in range(1, _ATTEMPTS + 1):
+        failed = [lane for lane, episode in enumerate(episodes) if episode.error]
+        if not failed:
+            return episodes
+        error, _ = Counter(episodes[lane].error for lane in failed).most_common(1)[0]
+        what = f"{len(failed)} of {len(seeds)} episodes ended in an environment error, attempt {attempt}: {error}"
+        if attempt == _ATTEMPTS:
+            break
+        _logger.warning("%s; they are played again", what)
+        again = _play(
+            policy,
+            engine(),
+            [envs[lane] for lane in failed],
+            [seeds[lane] for lane in failed],
+            limits,
+            decoder,
+            [groups[lane] for lane in failed],
+        )
+        for lane, episode in zip(failed, again, strict=True):
+            episode.failures = episodes[lane].failures + 1
+            episodes[lane] = episode
+    raise EnvironmentFailedError(f"{what}; nothing of this batch was trained on")
 
 
 def _play(
@@ -138,13 +190,16 @@ def _play(
     active = list(range(len(episodes)))
     while True:
         going, texts = [], []
-        for lane, turn in zip(active, turns, strict=True):
+        replies = [decoder.text(turn.token_ids) for turn in turns]
+        prefetch([episodes[lane].env for lane in active], replies)
+        for lane, turn, reply in zip(active, turns, replies, strict=True):
             episode = episodes[lane]
             episode.add_turn(turn)
-            observation, reward, terminated, truncated, info = episode.env.step(decoder.text(turn.token_ids))
+            observation, reward, terminated, truncated, info = episode.env.step(reply)
             episode.rewards.append(float(reward))
             episode.valid.append(bool(info["valid"]))
             episode.success = bool(info["success"])
+            episode.error = info.get("error", "")
             if truncated:
                 episode.truncated = "turns"
             if not (terminated or truncated):
@@ -196,6 +251,8 @@ def _freeze(episode: _Episode, limits: Limits, policy_version: int, iteration: i
     }
     if any(episode.dropped_mass):
         info["dropped_mass"] = float(np.mean(episode.dropped_mass))
+    if episode.failures:
+        info["environment_errors"] = episode.failures
     return Trajectory(
         token_ids=np.asarray(episode.ids, dtype=np.int32),
         response_mask=np.asarray(episode.response),

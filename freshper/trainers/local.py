@@ -54,6 +54,7 @@ def _train(config: RunConfig, run: RunDirectory, argv: Sequence[str]) -> int:
     import torch
 
     from freshper.diagnostics.detectors import DeadRunError
+    from freshper.envs.errors import EnvError
     from freshper.learner.checkpoint import CheckpointError
     from freshper.learner.learner import DivergedError
     from freshper.learner.loop import train_loop
@@ -62,7 +63,7 @@ def _train(config: RunConfig, run: RunDirectory, argv: Sequence[str]) -> int:
 
     try:  # nothing is written before the model and the checkpoint are known to be usable
         learner = _prepare(config, run)
-    except (ModelError, ChatTemplateError, CheckpointError) as error:
+    except (ModelError, ChatTemplateError, CheckpointError, EnvError) as error:
         print(error, file=sys.stderr)
         return 2
     policy = learner.policy
@@ -122,11 +123,13 @@ def _prepare(config: RunConfig, run: RunDirectory):  # type: ignore[no-untyped-d
     from freshper.learner.learner import Learner
     from freshper.policy.critic import load_critic
     from freshper.policy.load import load_policy
+    from freshper.rollout.preflight import preflight
 
     transformers_logging.disable_progress_bar()
     newest = checkpoint.latest(run.checkpoints) if run.state == "resume" else None
     saved = None if newest is None else checkpoint.load(newest)
     policy = load_policy(config.model if saved is None else config.model.model_copy(update={"path": saved.policy}))
+    preflight(config, policy)
     reference = None
     if config.algorithm.kl.coefficient > 0:
         reference = load_policy(config.model)

@@ -38,14 +38,14 @@ def test_help_is_quick_and_imports_next_to_nothing():
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert done.returncode == 0 and seconds < 5  # a tenth of one on an idle machine
     assert not imported & {"torch", "ray", "pandas", "numpy", "matplotlib", "hydra", "wandb"}
-    for word in ("table", "doctor", "paper", "python -m analysis doctor outputs/", "Exit status"):
+    for word in ("report", "table", "figure", "doctor", "paper", "python -m analysis doctor outputs/", "Exit status"):
         assert word in done.stdout
 
 
 def test_the_analysis_never_imports_torch_or_ray(tmp_path):
     write_run(tmp_path / "runs")
-    for command in ("table all", "doctor"):
-        done = run(*command.split(), tmp_path / "runs", python=("-X", "importtime"))
+    for command in ("doctor", "report"):
+        done = run(command, tmp_path / "runs", "--out", tmp_path / command, python=("-X", "importtime"))
         imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
         assert "pandas" in imported and not imported & {
             "torch",
@@ -69,8 +69,11 @@ def test_tables_are_printed_and_written(tmp_path, capsys):
     assert "left out: Sensitivity to tau" in told.err and "### Every run" in told.out
 
 
+@pytest.mark.slow
 def test_the_paper_from_its_numbers_alone(tmp_path, capsys):
     assert main(["paper", "--out", str(tmp_path / "paper")]) == 0
+    assert len(list((tmp_path / "paper" / "figures").glob("*.png"))) == 12
+    assert len(list((tmp_path / "paper" / "all_runs").glob("*.pdf"))) == 12
     files = {path.name for path in (tmp_path / "paper" / "tables").iterdir()}
     assert {"paper_main_table.tex", "paper_all_runs.csv", "paper_full_length.html", "paper_tau.md"} <= files
     assert "differ" in (tmp_path / "paper" / "notes.md").read_text()

@@ -19,8 +19,18 @@ NEEDS = {("model", "hf"): ["model.path=org/name"], ("trainer", "command"): ["tra
 
 @pytest.mark.parametrize(("group", "option"), ALL_OPTIONS)
 def test_every_group_option_composes_and_validates(group, option):
+    needs = {
+        **NEEDS,
+        # A small base model exists for some families only, so the others are composed with another model.
+        **{
+            ("env", name): ["model=hf", "model.path=org/name"]
+            for name in group_options()["env"]
+            if name != "frozenlake"
+        },
+        ("env", "gym"): ["model=hf", "model.path=org/name", "env.id=tests.envs.test_gym:FreshperTestsEcho-v0"],
+    }
     plus = "" if group in default_groups() else "+"
-    config = compose_config([f"{plus}{group}={option}", *NEEDS.get((group, option), [])])
+    config = compose_config([f"{plus}{group}={option}", *needs.get((group, option), [])])
     assert isinstance(config, RunConfig)
     json.dumps(resolved(config))  # plain containers only
 

@@ -9,7 +9,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv, is_valid
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
-from freshper.config.env import FrozenLakeConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.envs.expert import optimal_actions
 from freshper.envs.frozen_lake import REPLY, FrozenLakeText, instruction
 from freshper.envs.lake_map import ACTIONS, draw_map, goal_distances

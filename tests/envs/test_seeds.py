@@ -2,7 +2,7 @@
 
 import pytest
 
-from freshper.config.env import FrozenLakeConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.envs.seeds import eval_seed, train_seed
 
 

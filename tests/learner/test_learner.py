@@ -15,7 +15,7 @@ def learner(**replay):
     config = RunConfig.model_validate(
         {
             "iterations": 5,
-            "env": {"max_turns": 8},
+            "env": {"family": "frozen_lake", "max_turns": 8},
             "rollout": {"episodes": 32, "max_new_tokens": 6},
             "replay": {"capacity": 80, **replay},
         }

@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from freshper.config.model import ModelConfig
+from freshper.config.model_folder import TINY_FOLDER
 from freshper.policy.chat import encode
-from freshper.policy.load import TINY_FOLDER, ModelError, load_policy, resolve_device
+from freshper.policy.load import ModelError, load_policy, resolve_device
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,18 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import freshper.policy.tiny
-from freshper.config.env import FrozenLakeConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
+from freshper.config.model import ModelConfig
+from freshper.config.model_folder import TINY_FOLDERS
 from freshper.envs.answer import parse_action
 from freshper.envs.frozen_lake import REPLY, FrozenLakeText
 from freshper.envs.lake_map import ACTIONS
+from freshper.policy.load import load_policy
 from freshper.policy.tiny.architecture import new_model
-from freshper.policy.tiny.demonstrations import Player, encode, play
-from freshper.policy.tiny.measure import measure
-from freshper.policy.tiny.pretrain import Phase, Recipe, assistant_loss, phase_steps, pretrain
+from freshper.policy.tiny.demonstrations import GameConfig, Player, encode, make_game, play
+from freshper.policy.tiny.pretrain import RECIPES, Phase, Recipe, assistant_loss, phase_steps, pretrain
 from freshper.policy.tiny.tokenizer import build_tokenizer, load_tokenizer
+from freshper.rollout.measure import measure
 
 BASE = Path(freshper.policy.tiny.__file__).parent / "base"
 CONFIG = FrozenLakeConfig()
@@ -101,7 +105,7 @@ def test_the_shipped_base_answers_in_format() -> None:
     assert tokenizer.get_vocab() == fresh.get_vocab()
     observation, _ = FrozenLakeText(CONFIG).reset(seed=0)
     assert tokenizer(observation).input_ids == fresh(observation).input_ids
-    score = measure(model, tokenizer, CONFIG, episodes=48, seed=1)
+    score = measure(load_policy(ModelConfig()), CONFIG, episodes=48, seed=1)
     assert score.valid > 0.9
     assert len(score.optimal_by_turn) <= CONFIG.max_turns
     prompt = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": REPLY.format("Up")}]
@@ -114,3 +118,47 @@ def test_help_does_not_wait_for_torch() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert "--steps" in done.stdout and "torch" not in done.stderr
     assert time.perf_counter() - began < 10  # under 1 s when the machine is idle
+
+
+GAMES = sorted(set(RECIPES) - {"frozen_lake"})
+
+
+@pytest.mark.parametrize("family", GAMES)
+def test_the_bases_of_other_games_belong_to_their_recipe_and_texts(family: str) -> None:
+    record = json.loads((TINY_FOLDERS[family] / "recipe.json").read_text())
+    recipe, config = RECIPES[family]
+    assert record["recipe"] == json.loads(json.dumps(asdict(recipe)))
+    assert record["env"] == config.model_dump()
+    assert record["sampled"]["valid"] > 0.95 and 0.1 < record["sampled"]["success"] < 0.95
+    assert load_tokenizer(TINY_FOLDERS[family]).get_vocab() == build_tokenizer().get_vocab()
+    assert sum(path.stat().st_size for path in TINY_FOLDERS[family].iterdir()) < 2_000_000
+
+
+@pytest.mark.parametrize("family", GAMES)
+def test_the_bases_of_other_games_play_as_measured(family: str) -> None:
+    record = json.loads((TINY_FOLDERS[family] / "recipe.json").read_text())
+    score = measure(load_policy(ModelConfig(base=family)), RECIPES[family][1], episodes=48, seed=1)
+    assert score.valid > 0.9
+    spread = 4 * (record["sampled"]["success"] * (1 - record["sampled"]["success"]) / 48) ** 0.5
+    assert abs(score.success - record["sampled"]["success"]) < spread
+
+
+@pytest.mark.parametrize("family", sorted(RECIPES))
+def test_every_game_can_be_pretrained(family: str) -> None:
+    recipe, config = RECIPES[family]
+    phases = tuple(replace(phase, episodes=4, max_turns=min(phase.max_turns, 5)) for phase in recipe.phases)
+    model, losses = pretrain(replace(recipe, steps=2 * len(phases), phases=phases), config, build_tokenizer(), quiet)
+    assert len(losses) == 2 * len(phases) and all(np.isfinite(losses))
+
+
+@pytest.mark.parametrize("config", [config for _, config in RECIPES.values()], ids=list(RECIPES))
+def test_a_full_expert_succeeds_and_a_random_player_mostly_fails(config: GameConfig) -> None:
+    wins = {0.0: 0, 1.0: 0}
+    for expert in wins:
+        game, rng = make_game(config), np.random.default_rng(0)
+        for seed in range(20):
+            messages = play(game, seed, Player(expert, 0.0), rng, 20)
+            replies = [message["content"] for message in messages if message["role"] == "assistant"]
+            game.reset(seed=seed)
+            wins[expert] += any(game.step(reply)[4]["success"] for reply in replies)
+    assert wins[1.0] == 20 and wins[0.0] < 12

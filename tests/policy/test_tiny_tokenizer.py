@@ -6,7 +6,7 @@ import pytest
 from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerFast
 
-from freshper.config.env import FrozenLakeConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.envs.frozen_lake import REPLY, SYSTEM, FrozenLakeText, instruction
 from freshper.envs.lake_map import ACTIONS
 from freshper.policy.tiny.tokenizer import ANSWER_TAGS, BOARD_SYMBOLS, VOCABULARY, build_tokenizer, load_tokenizer

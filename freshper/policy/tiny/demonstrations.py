@@ -1,4 +1,4 @@
-"""Conversations of a noisy player on FrozenLake: what the small base model is pretrained on."""
+"""Conversations of a noisy player of a grid game: what small base models are pretrained on."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from freshper.config.env import FrozenLakeConfig
-from freshper.envs.expert import optimal_actions
+from freshper.config.envs.cliff_walking import CliffWalkingConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
+from freshper.config.envs.sokoban import SokobanConfig
+from freshper.envs.cliff_walking import CliffWalkingText
+from freshper.envs.expert import Game, good_actions
 from freshper.envs.frozen_lake import REPLY, FrozenLakeText
-from freshper.envs.lake_map import ACTIONS
 from freshper.envs.seeds import train_seed
+from freshper.envs.sokoban import SokobanText
 
 # Ways to break the format that the environment must refuse: no tags, an unclosed tag, nothing, no such action.
 _MALFORMED = ("{}", "<answer>{}", "", "<answer>action</answer>")
 
 Message = dict[str, str]
+GameConfig = FrozenLakeConfig | SokobanConfig | CliffWalkingConfig
+"""Settings of the games that small base models are pretrained on."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +31,26 @@ class Player:
     """How the demonstrations are played, per turn."""
 
     expert_probability: float
-    """Chance of a shortest-path move; otherwise one of the four moves at random."""
+    """Chance of a move towards success; otherwise, and where there is none, one of the four moves at random."""
     malformed_probability: float
     """Chance of a reply that the environment cannot read."""
 
 
-def play(env: FrozenLakeText, seed: int, player: Player, rng: np.random.Generator, max_turns: int) -> list[Message]:
+def make_game(config: GameConfig) -> Game:
+    """Return the game of a config."""
+    if isinstance(config, FrozenLakeConfig):
+        return FrozenLakeText(config)
+    return SokobanText(config) if isinstance(config, SokobanConfig) else CliffWalkingText(config)
+
+
+def play(env: Game, seed: int, player: Player, rng: np.random.Generator, max_turns: int) -> list[Message]:
     """Play one episode (at most `max_turns` turns of it) and return the conversation, the player as the assistant."""
     observation, info = env.reset(seed=seed)
     messages = [{"role": "system", "content": info["system"]}]
-    best = optimal_actions(env.desc)
     for _ in range(max_turns):
-        expert = rng.random() < player.expert_probability
-        action = ACTIONS[int(rng.choice(best[env.state])) if expert else int(rng.integers(len(ACTIONS)))]
+        best = good_actions(env)
+        expert = rng.random() < player.expert_probability and len(best) > 0
+        action = env.actions[int(rng.choice(best)) if expert else int(rng.integers(len(env.actions)))]
         broken = rng.random() < player.malformed_probability
         reply = (_MALFORMED[int(rng.integers(len(_MALFORMED)))] if broken else REPLY).format(action)
         messages += [{"role": "user", "content": observation}, {"role": "assistant", "content": reply}]
@@ -64,11 +76,11 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: list[Message]) -> tuple
 
 
 class Demonstrations:
-    """An endless, seeded stream of encoded conversations; its maps are never those of evaluation."""
+    """An endless, seeded stream of encoded conversations; its seeds are never those of evaluation."""
 
-    def __init__(self, config: FrozenLakeConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> None:
+    def __init__(self, config: GameConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> None:
         self._config = config
-        self._env = FrozenLakeText(config)
+        self._env = make_game(config)
         self._tokenizer = tokenizer
         self._seed = seed
         self._rng = np.random.default_rng(seed)

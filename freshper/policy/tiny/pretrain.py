@@ -15,9 +15,11 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase, Qwen2ForCausalLM
 
-from freshper.config.env import FrozenLakeConfig
+from freshper.config.envs.cliff_walking import CliffWalkingConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
+from freshper.config.envs.sokoban import SokobanConfig
 from freshper.policy.tiny.architecture import new_model
-from freshper.policy.tiny.demonstrations import Demonstrations, Player
+from freshper.policy.tiny.demonstrations import Demonstrations, GameConfig, Player
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Phase:
     max_turns: int
     """Turns of each episode that are shown."""
     expert_probability: float
-    """Chance that the demonstrated move is a shortest-path move, else random."""
+    """Chance that the demonstrated move is one towards success, else random."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,26 @@ class Recipe:
     (a clone of the half-expert alone solves 0.55)."""
 
 
+RECIPES: dict[str, tuple[Recipe, GameConfig]] = {
+    "frozen_lake": (Recipe(), FrozenLakeConfig()),
+    "sokoban": (
+        Recipe(
+            steps=560,
+            phases=(Phase("short episodes", 0.7, 40, 3, 1.0), Phase("episodes", 0.3, 24, 10, 0.5)),
+        ),
+        SokobanConfig(),
+    ),
+    "cliff_walking": (
+        Recipe(
+            steps=180,
+            phases=(Phase("short episodes", 0.5, 60, 4, 0.75), Phase("episodes", 0.5, 24, 24, 0.75)),
+        ),
+        CliffWalkingConfig(random_start=True),
+    ),
+}
+"""Family -> how its base is made, and on which task."""
+
+
 def assistant_loss(model: Qwen2ForCausalLM, conversations: list[tuple[Tensor, Tensor]]) -> Tensor:
     """Return the summed cross-entropy (nats) of the assistant's tokens.
 
@@ -76,7 +98,7 @@ def assistant_loss(model: Qwen2ForCausalLM, conversations: list[tuple[Tensor, Te
 
 def pretrain(
     recipe: Recipe,
-    config: FrozenLakeConfig,
+    config: GameConfig,
     tokenizer: PreTrainedTokenizerBase,
     report: Callable[[int, str, float], None],
 ) -> tuple[Qwen2ForCausalLM, list[float]]:

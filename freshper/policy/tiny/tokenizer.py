@@ -11,7 +11,7 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from freshper.config.env import FrozenLakeConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.envs.frozen_lake import SYSTEM, instruction
 from freshper.envs.lake_map import ACTIONS
 

@@ -1,0 +1,1 @@
+"""Figures of runs and of the paper's reported numbers. `analysis.figures.build` has them by name."""

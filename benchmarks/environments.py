@@ -1,0 +1,178 @@
+"""Steps a second of the text games, rooms a second of Sokoban, and the share of a training iteration that games take.
+
+    python benchmarks/environments.py             # all games, one thread, about a minute
+    python benchmarks/environments.py --share     # also train three iterations of each game
+
+A step is a reply read, played and answered with the next observation; resets are part of it, as in training. Replies
+are legal moves at random. Rooms: `uncached` makes a layout and its starts for each room; `disk` reads whole layouts
+from a warm cache (each has up to 256 rooms, counted as one); `memory` is `reset(seed)` as training calls it, the first
+observation included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from freshper.threads import before_torch  # noqa: E402
+
+GAMES = ("frozenlake", "sokoban_simple", "sokoban_hard", "cliffwalking")
+ROOMS = ("sokoban_simple", "sokoban_hard")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", nargs="+", default=list(GAMES), choices=GAMES, help="games to measure")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of each of five repeats (default 1)")
+    parser.add_argument("--share", action="store_true", help="also train, and show the share of an iteration")
+    options = parser.parse_args()
+    before_torch()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FRESHPER_CACHE"] = folder  # rooms are made here, whatever the machine has already
+        for name in [name for name in options.env if name in ROOMS]:
+            rates = _rooms(name, options.seconds)
+            print(
+                f"{name:<16}rooms/s   uncached {rates[0]:,.0f}   disk {rates[1]:,.0f}   memory {rates[2]:,.0f}",
+                flush=True,
+            )
+        for name in options.env:
+            steps, resets = _steps(name, options.seconds)
+            print(
+                f"{name:<16}steps/s   {steps:,.0f}   ({1e6 / steps:.0f} us a step, {resets:,.0f} episodes/s)",
+                flush=True,
+            )
+        for name in options.env if options.share else []:
+            share, env_ms, iteration = _share(name)
+            print(f"{name:<16}share     {share:.1%} of an iteration ({env_ms:.0f} ms of {iteration:.2f} s)", flush=True)
+
+
+def _rate(work: Callable[[], int], seconds: float) -> float:
+    """Median over five repeats of units of work a second."""
+    rates = []
+    for _ in range(5):
+        began, done = time.perf_counter(), 0
+        while (passed := time.perf_counter() - began) < seconds:
+            done += work()
+        rates.append(done / passed)
+    return statistics.median(rates)
+
+
+def _rooms(name: str, seconds: float) -> tuple[float, float, float]:
+    from freshper.config.compose import compose_config
+    from freshper.config.envs.sokoban import SokobanConfig
+    from freshper.envs import sokoban_cache
+    from freshper.envs.sokoban import SokobanText
+    from freshper.envs.sokoban_layouts import draw_starts
+
+    config = compose_config([f"env={name}", "model.base=frozen_lake"]).env
+    assert isinstance(config, SokobanConfig)
+    index = iter(range(1_000_000))
+
+    def make() -> int:
+        draw_starts(config, False, next(index))
+        return 1
+
+    made = _rate(make, seconds)
+    for first in range(0, config.layouts, sokoban_cache.CHUNK):
+        sokoban_cache.load_layout(config, False, first)
+
+    def read() -> int:
+        sokoban_cache._chunk.cache_clear()
+        first = next(index) * sokoban_cache.CHUNK % config.layouts
+        return sum(sokoban_cache.load_layout(config, False, first + k) is not None for k in range(sokoban_cache.CHUNK))
+
+    disk = _rate(read, seconds)
+    env = SokobanText(config)
+
+    def reset() -> int:
+        env.reset(seed=next(index))
+        return 1
+
+    reset()
+    return made, disk, _rate(reset, seconds)
+
+
+def _steps(name: str, seconds: float) -> tuple[float, float]:
+    import numpy as np
+
+    from freshper.config.compose import compose_config
+    from freshper.envs.make import make_env
+
+    config = compose_config([f"env={name}", "model.base=frozen_lake"]).env
+    env: Any = make_env(config)
+    replies = [f"<answer>{action}</answer>" for action in env.actions]
+    rng = np.random.default_rng(0)
+    choices = iter(rng.integers(4, size=20_000_000).tolist())
+    seeds = iter(range(1_000_000))
+    episodes = [0]
+
+    def episode() -> int:
+        env.reset(seed=next(seeds))
+        episodes[0] += 1
+        turns = 0
+        while True:
+            _, _, terminated, truncated, _ = env.step(replies[next(choices)])
+            turns += 1
+            if terminated or truncated:
+                return turns
+
+    for _ in range(2000 if name in ROOMS else 1):  # rooms come into memory
+        env.reset(seed=next(seeds))
+    began = time.perf_counter()
+    rate = _rate(episode, seconds)
+    return rate, episodes[0] / (time.perf_counter() - began)
+
+
+class _Timed:
+    """An environment that adds up the time spent in it."""
+
+    spent = 0.0
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def reset(self, **kwargs: Any) -> Any:
+        return self._call(self.env.reset, **kwargs)
+
+    def step(self, action: str) -> Any:
+        return self._call(self.env.step, action)
+
+    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _Timed.spent += time.perf_counter() - began
+
+
+def _share(name: str) -> tuple[float, float, float]:
+    import torch
+
+    from freshper.config.compose import compose_config
+    from freshper.envs.make import make_env
+    from freshper.learner.learner import Learner
+    from freshper.policy.load import load_policy
+    from freshper.rollout.collect import EnvPool
+
+    torch.set_num_threads(1)
+    config = compose_config([f"env={name}"])
+    learner = Learner(config, load_policy(config.model))
+    learner.envs = EnvPool(lambda: _Timed(make_env(config.env)))  # type: ignore[arg-type, return-value]
+    learner.iterate()  # warm-up
+    _Timed.spent = 0.0
+    seconds = [learner.iterate().metrics["time/iteration"] for _ in range(3)]
+    return _Timed.spent / sum(seconds), 1000 * _Timed.spent / 3, sum(seconds) / 3
+
+
+if __name__ == "__main__":
+    main()

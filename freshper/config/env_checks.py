@@ -1,0 +1,53 @@
+"""Checks of the environment section that involve several keys, or what is installed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from freshper.config.dataset_checks import check_math, check_search
+from freshper.config.env import EnvConfig
+from freshper.config.envs.gym import GymConfig
+from freshper.config.envs.math import MathConfig
+from freshper.config.envs.search import SearchConfig
+from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.errors import Issue
+
+
+def check_env(env: EnvConfig) -> Iterator[Issue]:
+    """Problems of `env.*` beyond single values."""
+    if isinstance(env, SokobanConfig):
+        yield from _sokoban(env)
+    elif isinstance(env, MathConfig):
+        yield from check_math(env)
+    elif isinstance(env, SearchConfig):
+        yield from check_search(env)
+    elif isinstance(env, GymConfig):
+        yield from _gym(env)
+
+
+def _sokoban(env: SokobanConfig) -> Iterator[Issue]:
+    if env.min_moves > env.max_moves:
+        yield Issue(
+            "env.min_moves", f"expected at most env.max_moves = {env.max_moves}", env.min_moves, ("env.max_moves",)
+        )
+    if env.max_moves > env.max_turns:
+        yield Issue(
+            "env.max_moves",
+            f"expected at most env.max_turns = {env.max_turns}: longer rooms cannot be solved in time",
+            env.max_moves,
+            ("env.max_turns",),
+        )
+
+
+def _gym(env: GymConfig) -> Iterator[Issue]:
+    if env.id is None:
+        yield Issue("env.id", "expected a registered gymnasium id, such as my_package.my_game:MyGame-v0", env.id)
+        return
+    # Here and not above: only this family needs gymnasium, and the user's module, to be imported.
+    from freshper.envs.errors import EnvError
+    from freshper.envs.gym import GymText
+
+    try:
+        GymText(env).close()
+    except EnvError as error:
+        yield Issue("env.id", str(error), env.id, ("env.kwargs",))

@@ -1,0 +1,1 @@
+"""Question answering with a search engine: NQ Search."""

@@ -1,0 +1,79 @@
+"""Pretrain a small text model on sums or on the search world, as `python -m freshper.policy.pretrain_text` does.
+
+It clones a player for a short while, so that the result knows the protocol and is often, but not surely, on the way to
+the answer, as an instruct model is, and leaves the rest to reinforcement learning. Mixing guesses into the play, as the
+grid games' bases do, leaves nothing of a reply of several tokens: every one of them has to be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedTokenizerBase, Qwen2ForCausalLM
+
+from freshper.config.envs.math import MathConfig
+from freshper.config.envs.search import SearchConfig
+from freshper.policy.tiny.architecture import new_model
+from freshper.policy.tiny.pretrain import assistant_loss
+from freshper.policy.tiny.text_demonstrations import AIME_TASKS, TextConfig, TextDemonstrations
+
+
+@dataclass(frozen=True)
+class TextRecipe:
+    """Everything that decides the base weights, besides the environment."""
+
+    steps: int
+    """Optimiser steps. So few that the base is unsure and reinforcement learning has work to do."""
+    skill: float = 1.0
+    """Chance that a demonstrated turn is the right one."""
+    episodes: int = 64
+    """Conversations in a step."""
+    learning_rate: float = 3e-3
+    """Peak of the one-cycle schedule (AdamW)."""
+    weight_decay: float = 0.01
+    """AdamW's decoupled weight decay."""
+    clip: float = 1.0
+    """Largest gradient norm."""
+    seed: int = 0
+    """Fixes weights, demonstrations and their order."""
+
+
+RECIPES: dict[str, tuple[TextRecipe, tuple[TextConfig, ...]]] = {
+    "math": (TextRecipe(steps=500), (MathConfig(), MathConfig(name="aime", tasks=AIME_TASKS))),
+    "search": (TextRecipe(steps=340, episodes=24), (SearchConfig(),)),
+}
+"""Family -> how its base is made, and on which tasks."""
+
+
+def pretrain_text(
+    recipe: TextRecipe,
+    configs: Sequence[TextConfig],
+    tokenizer: PreTrainedTokenizerBase,
+    report: Callable[[int, float], None],
+) -> tuple[Qwen2ForCausalLM, list[float]]:
+    """Return the model and each step's loss (nats per token of the player); calls report(step, loss)."""
+    model = new_model(tokenizer, recipe.seed)
+    model.train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.99), weight_decay=recipe.weight_decay
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.learning_rate, total_steps=recipe.steps)
+    demonstrations = TextDemonstrations(configs, tokenizer, recipe.seed)
+    losses: list[float] = []
+    for step in range(1, recipe.steps + 1):
+        batch = demonstrations.draw(recipe.episodes, recipe.skill)
+        tokens = sum(int(mask.sum()) for _, mask in batch)
+        total = 0.0
+        for begin in range(0, len(batch), 16):  # slices of like length: little padding, caches stay warm
+            loss = assistant_loss(model, batch[begin : begin + 16]) / tokens
+            loss.backward()
+            total += loss.item()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(total)
+        report(step, total)
+    return model, losses
