@@ -32,8 +32,6 @@ TINY = (
     "evaluation.episodes=2", "trainer.threads=1", "trainer.progress=off", "output.figures=false",
     "diagnostics.dead_after=0",  # four episodes of a random policy may all have the same reward
 )  # fmt: skip
-needs_ppo = pytest.mark.skipif("ppo" not in group_options()["algorithm"], reason="needs conf/algorithm/ppo.yaml")
-EACH = [pytest.param(name, marks=needs_ppo if name == "base_priority" else ()) for name in RUNS]
 
 
 @functools.cache
@@ -48,7 +46,7 @@ def test_every_experiment_is_here():
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", RUNS)
 def test_every_setting_composes_and_validates(name, scale):
     configs = cells(name, scale)
     assert {config.experiment.name for config in configs} == {name}
@@ -61,7 +59,7 @@ def test_every_setting_composes_and_validates(name, scale):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", RUNS)
 def test_every_cell_composes_and_validates(name, scale):
     configs = compose_sweep([f"+experiment={name}", f"scale={scale}"])
     per_seed, seeds = RUNS[name]
@@ -82,7 +80,7 @@ def test_the_tau_grid_fits_the_run_and_holds_no_decay(name, scale):
         assert taus == {500, 1000, 1500, math.inf}  # the paper's
 
 
-@pytest.mark.parametrize("name", [EACH[2], "is_correction", "replay_ratio"])
+@pytest.mark.parametrize("name", ["base_priority", "is_correction", "replay_ratio"])
 def test_each_setting_has_a_control_that_differs_in_the_decay_alone(name):
     arms = [resolved(config) for config in cells(name)]
     controls = [arm for arm in arms if arm["variant"]["name"] == "per_no_decay"]
@@ -136,7 +134,7 @@ def test_what_the_sweeps_of_an_experiment_depend_on_cannot_be_swept():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", RUNS)
 def test_one_cell_runs_for_an_iteration(name, scale, tmp_path):
     one = [f"output.root={tmp_path}", "variant=freshper", "seed=0"]
     config = compose_sweep([f"+experiment={name}", f"scale={scale}", *one, *TINY])[-1]

@@ -22,7 +22,7 @@ from sweeps.plan import composer, make_plan
 from sweeps.progress import Display
 from sweeps.resources import Request, check_disk, check_machine, slots
 from sweeps.store import Standing
-from sweeps.student import mean_and_half_width, t_quantile
+from sweeps.student import mean_and_half_width
 from sweeps.summary import arm_table, best_table, write_results
 from sweeps.trial import MetricsTail, merged
 
@@ -168,12 +168,6 @@ def test_metrics_are_followed_through_a_resume(tmp_path):
 
 
 # --- statistics
-
-
-@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 10, 29, 100])
-@pytest.mark.parametrize("probability", [0.6, 0.95, 0.975, 0.999])
-def test_t_quantiles(degrees, probability):
-    assert t_quantile(probability, degrees) == pytest.approx(scipy.stats.t.ppf(probability, degrees), rel=1e-8)
 
 
 def test_an_interval_needs_two_values():
