@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from freshper.config.section import Float, Int, Section
@@ -9,6 +11,9 @@ from freshper.config.section import Float, Int, Section
 
 class EnvSection(Section):
     """Base of the family sections. A family narrows `family` to its own name and gives every key a default."""
+
+    images: ClassVar[bool] = False
+    """Whether observations hold an image, so that the policy must be a vision-language model."""
 
     family: str
     """Which environment class this section configures."""
