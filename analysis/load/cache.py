@@ -7,13 +7,11 @@ can never be stale, whatever happened to a file. Status and lock of a run are no
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -28,6 +26,7 @@ from analysis.load.ages import FIELDS, Ages, AgesFile
 from analysis.load.columns import Columns, Damage
 from analysis.load.facts import Facts
 from analysis.load.run_folder import AGES, Parsed
+from freshper.records.atomic import replacing
 
 
 def default_folder() -> Path:
@@ -133,22 +132,15 @@ def _write(path: Path, entries: Mapping[str, Entry]) -> None:
     # default=str: YAML knows dates, which stay what they look like.
     head = json.dumps({"code": code_digest(), "index": index}, default=str).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".tmp-", suffix=".npz", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(
-                file,
-                head=np.frombuffer(head, np.uint8),
-                iterations=np.concatenate([*iterations, np.empty(0, np.int64)]),
-                values=np.concatenate([*values, np.empty(0)]),
-                present=np.concatenate([*present, np.empty(0, bool)]),
-                ages=np.concatenate([*ages, np.empty(0)]),
-            )
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    with replacing(path, durable=False) as file:
+        np.savez(
+            file,
+            head=np.frombuffer(head, np.uint8),
+            iterations=np.concatenate([*iterations, np.empty(0, np.int64)]),
+            values=np.concatenate([*values, np.empty(0)]),
+            present=np.concatenate([*present, np.empty(0, bool)]),
+            ages=np.concatenate([*ages, np.empty(0)]),
+        )
 
 
 class _Reader:
