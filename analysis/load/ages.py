@@ -25,8 +25,9 @@ class Ages:
     unit: str
     """`optimizer_steps` or `iterations`."""
     table: NDArray[np.float64]
-    """[bins, 6]: columns `FIELDS`, by age. `count` is the number of replayed trajectories; `ess` (share of n), `kl`
-    and `clip_fraction` are means over the batches' entries, weighted by their counts."""
+    """[bins, 6]: columns `FIELDS`, by age. `count` is the number of replayed trajectories, `ess` their effective sample
+    size as a share of it (`_pooled_ess`; NaN where every batch had a single one), `kl` and `clip_fraction` are means
+    over the batches' entries, weighted by their counts."""
     pooled: int
     """Replay batches in the table."""
     batches: int
@@ -67,10 +68,22 @@ def read_ages(data: bytes, limit: int = LIMIT) -> AgesFile:
     # One number per bin: whole numbers of this size are exact in double precision.
     bins, place = np.unique(flat[0] * width + flat[1], return_inverse=True)
     count = np.bincount(place, flat[2])
-    means = [np.bincount(place, flat[2] * column) / count for column in flat[3:]]
-    table = np.column_stack([bins // width, bins % width, count, *means])
+    means = [np.bincount(place, flat[2] * column) / count for column in flat[4:]]
+    table = np.column_stack([bins // width, bins % width, count, _pooled_ess(place, flat[2], flat[3]), *means])
     ages = Ages(str(usable[0]["unit"]), table, len(usable), len(lines))
     return AgesFile(ages, len(damaged) + len(rows) - len(usable), torn)
+
+
+def _pooled_ess(place: NDArray[np.int64], count: NDArray[np.float64], ess: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[bins] effective sample size as a share of n, from entries of few trajectories each.
+
+    A mean of the entries would be far too large: n trajectories have a share of at least 1 / n, a single one has 1. An
+    entry's n (1 / ess - 1) is the sum of squares of its ratios about their mean, over the square of that; n - 1 are its
+    degrees of freedom. Their sums give the pooled variance v of the ratios, and Kong's 1 / (1 + v).
+    """
+    squares, freedom = np.bincount(place, count * (1 / ess - 1)), np.bincount(place, count - 1)
+    variance = np.divide(squares, freedom, out=np.full(len(freedom), np.nan), where=freedom > 0)
+    return np.asarray(1 / (1 + variance))
 
 
 def _flat(rows: list[dict[str, Any]], name: str) -> NDArray[np.float64]:
