@@ -67,6 +67,7 @@ bench: $(BENCH_INSTALLED) ## benchmarks beside peers
 	TORCHDYNAMO_DISABLE=1 $(BENCH)/bin/python benchmarks/replay_buffer.py $(ARGS)
 	TORCHDYNAMO_DISABLE=1 $(BENCH)/bin/python benchmarks/iteration.py $(ARGS)
 
-clean: ## remove caches and .venv; outputs/ stays
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
-	find freshper tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+clean: ## remove caches (those of the analysis in ~/.cache too) and .venv; outputs/ stays
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis __pycache__
+	rm -rf "$${XDG_CACHE_HOME:-$$HOME/.cache}/freshper/analysis"
+	find freshper sweeps analysis notebooks benchmarks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
