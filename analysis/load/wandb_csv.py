@@ -13,6 +13,7 @@ and __MIN and __MAX differ: such an export is not the run's history and is refus
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,6 +106,8 @@ def _read_file(path: Path) -> list[_Series]:
         if name == axis or name.endswith(BOUNDS):
             continue
         run, _, metric = name.rpartition(SEPARATOR)
+        if metric.startswith("_"):
+            continue  # wandb's own clocks: _step, _runtime, _timestamp
         points = {step: _number(cells[column], path, name) for step, cells in zip(steps, body, strict=True)}
         bucketed = 0
         if all(f"{name}{bound}" in place for bound in BOUNDS):
@@ -120,7 +123,7 @@ def _table(path: Path) -> tuple[list[str], list[list[str]], int]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise AnalysisError(f"{path} is not UTF-8 text: {error}") from error
-    rows = list(csv.reader(text.splitlines()))
+    rows = list(csv.reader(io.StringIO(text, newline="")))
     for index, cells in enumerate(rows):
         named = [cell for cell in cells[1:] if SEPARATOR in cell]
         if named and len(named) == len(cells) - 1:
