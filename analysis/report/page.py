@@ -27,7 +27,10 @@ table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .3rem .7rem; text-align: left; white-space: nowrap; border-bottom: 1px solid #dadce0;
   vertical-align: top; }
 th { background: #f1f3f4; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-td:first-child, th:first-child { position: sticky; left: 0; background: #fff; } th:first-child { background: #f1f3f4; }
+/* the first column stays in sight and never fills a phone */
+td:first-child, th:first-child { position: sticky; left: 0; background: #fff; min-width: 7rem; max-width: 14rem;
+  white-space: normal; overflow-wrap: anywhere; }
+th:first-child { background: #f1f3f4; }
 img { display: block; width: 100%; height: auto; } img.single { max-width: 34rem; } img.double { min-width: 36rem; }
 figcaption { max-width: 46rem; color: #3c4043; font-size: .9rem; margin-top: .4rem; }
 figcaption ul { margin: .3rem 0; padding-left: 1.2rem; }
