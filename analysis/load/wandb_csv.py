@@ -62,8 +62,7 @@ def read_wandb_csv(paths: Sequence[Path], allow_sampled: bool = False) -> list[R
         if one.bucketed and not allow_sampled:
             problems.append(
                 f"{one.file}: run {one.run}, {one.metric}: {one.bucketed} values are means over several steps or runs "
-                "(__MIN "
-                "and __MAX differ), not the run's history; export through the wandb API, or allow it with "
+                "(__MIN and __MAX differ), not the run's history; export through the wandb API, or allow it with "
                 "--allow-sampled"
             )
     if problems:
@@ -74,8 +73,7 @@ def read_wandb_csv(paths: Sequence[Path], allow_sampled: bool = False) -> list[R
         if first is not one:
             raise DuplicateRunsError(
                 f"run {one.run} has {one.metric} twice: in {first.file} and in {one.file}; expected one name per run "
-                "and "
-                "each export once"
+                "and each export once"
             )
     return [_record(run, metrics) for run, metrics in runs.items()]
 
