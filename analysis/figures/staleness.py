@@ -52,7 +52,7 @@ def _lines(axis: Axes, groups: Sequence[Group], field: str, options: FigureOptio
 
 def _bars_text(options: FigureOptions) -> str:
     return (
-        "Means over runs, weighted by the number of trajectories; faint lines are single runs, bars the "
+        "Means over n done runs, weighted by the number of trajectories; faint lines are single runs, bars the "
         f"{BANDS[options.interval]} where all of at least {BAND_FROM} runs have data. Bins of ages double in width and "
         f"are drawn at their middle; hollow marks are bins with less than {100 * COMMON:g} % of the "
         f"trajectories. Up to {LIMIT} replay batches of a run, evenly spread, are pooled."
@@ -185,7 +185,7 @@ def ages(study: Study, options: FigureOptions) -> list[Drawing]:
             heading(axes, title, "share in each age bin, mean over runs; bins double in width")
             legend_below(axes, [g.style.handle() for g in groups], labels)
         text = (
-            "Share of replayed trajectories in each bin of ages, mean over runs; faint lines are single runs. Bins "
+            "Share of replayed trajectories in each bin of ages, mean over n done runs; faint lines are single runs. Bins "
             "double in width ([1, 2), [2, 4), [4, 8), ...), so equal shares mean a density that falls with 1 / age. Up "
             f"to {LIMIT} replay batches of a run, evenly spread, are pooled."
         )

@@ -101,7 +101,7 @@ BAD_INPUT = {
     "out is a file": (["table", "main", "{}/runs", "--out", "{}/file"], ["file"]),
     "only an arm without runs": (
         ["report", "{}/runs", "--arms", "uniform"],
-        ["no run of the arms uniform", "freshper"],
+        ["no run of the arms uniform"],
     ),
     "csv of another kind": (["table", "main", "{}/other.csv"], ["no wandb export", "a,b"]),
 }
