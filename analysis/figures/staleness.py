@@ -186,8 +186,8 @@ def ages(study: Study, options: FigureOptions) -> list[Drawing]:
             legend_below(axes, [g.style.handle() for g in groups], labels)
         text = (
             "Share of replayed trajectories in each bin of ages, mean over n done runs; faint lines are single runs. "
-            "Bins double in width ([1, 2), [2, 4), [4, 8), ...), so equal shares mean a density that falls with 1 / age. Up "
-            f"to {LIMIT} replay batches of a run, evenly spread, are pooled."
+            "Bins double in width ([1, 2), [2, 4), ...), so equal shares mean a density that falls with 1 / age. "
+            f"Up to {LIMIT} replay batches of a run, evenly spread, are pooled."
         )
         drawings.append(Drawing(file_name("ages", block.label, suffix), title, text, figure_of(axes)))
     return drawings
