@@ -87,9 +87,10 @@ class Drawing:
     def _bytes(self, kind: str, metadata: dict[str, None]) -> bytes:
         buffer = io.BytesIO()
         with settings():
-            if self.figure.get_layout_engine() is not None:  # laid out once, for all formats
-                self.figure.draw_without_rendering()
-                self.figure.set_layout_engine("none")
+            layout = self.figure.get_layout_engine()
+            if layout is not None:  # laid out once for all formats; `savefig` would draw the figure for it each time
+                layout.execute(self.figure)
+                self.figure.set_layout_engine(None)
             self.figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
         return buffer.getvalue()
 
