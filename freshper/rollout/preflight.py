@@ -68,8 +68,8 @@ def preflight(config: RunConfig, policy: Policy) -> None:
             of_image, smaller = f" ({tokens} of them its image)", "smaller images (model.max_pixels)"
         raise EnvError(
             f"model.max_length = {config.model.max_length}: the longest question makes a first prompt of {longest} "
-            f"tokens{of_image}, and a reply may take rollout.max_new_tokens = {config.rollout.max_new_tokens}; expected "
-            f"at least model.max_length = {need}, or {smaller}"
+            f"tokens{of_image}, and a reply may take rollout.max_new_tokens = {config.rollout.max_new_tokens}; "
+            f"expected at least model.max_length = {need}, or {smaller}"
         )
 
 
