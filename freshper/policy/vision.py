@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,11 @@ class Vision:
         """A user message: the image's placeholder, long enough for its visual tokens, then the text."""
         pads = self.image_token * self.tokens(image.height, image.width)
         return self.placeholder.replace(self.image_token, pads) + text
+
+    def shortened(self, text: str) -> str:
+        """A transcript in which the many tokens of an image are one, with their number: `<|image_pad|>x16`."""
+        token = re.escape(self.image_token)
+        return re.sub(f"(?:{token})+", lambda run: f"{self.image_token}x{run[0].count(self.image_token)}", text)
 
     def patches(self, images: Iterable[PackedImage]) -> list[Patches]:
         """The patches of images, in their order."""
