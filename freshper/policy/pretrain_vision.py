@@ -58,11 +58,12 @@ def main() -> None:
     assert policy.vision is not None
     started = time.perf_counter()
 
-    def report(step: int, phase: str, loss: float, cells: float) -> None:
+    def report(step: int, phase: str, loss: float, words: float) -> None:
         if step % 20 == 0 or step == recipe.steps:
             elapsed = time.perf_counter() - started
             print(
-                f"step {step}/{recipe.steps} [{phase}] loss {loss:.4f}, cells {cells:.4f} ({elapsed:.0f} s)", flush=True
+                f"step {step}/{recipe.steps} [{phase}] loss {loss:.4f}, labels {words:.4f} ({elapsed:.0f} s)",
+                flush=True,
             )
 
     losses = pretrain_vision(recipe, LakePictures(config, policy, recipe.seed), policy, report)
