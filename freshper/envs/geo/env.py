@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.error import ResetNeeded
 
 from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.envs.geo.items import Item, load_items
 from freshper.envs.geo.match import is_right
 from freshper.envs.math.reply import final_answer
-from freshper.envs.observation import image_space
+from freshper.envs.observation import Image, image_space
 from freshper.envs.text_space import AnyText
 
 SYSTEM = "You answer questions about pictures."
@@ -37,6 +38,7 @@ class GeoQA(gymnasium.Env[dict[str, Any], str]):
         self.action_space = AnyText(_MAX_TEXT)
         self._items = load_items(self.config)
         self._item: Item | None = None
+        self._image = np.zeros((size, size, 3), np.uint8)
         self._turn = 0
         self._over = True
 
@@ -62,7 +64,7 @@ class GeoQA(gymnasium.Env[dict[str, Any], str]):
     def longest_first_messages(self) -> list[tuple[str, dict[str, Any]]]:
         """System message and first observation of the longest questions."""
         items = self._items.longest(lambda item: len(item.question))
-        return [(SYSTEM, self._observe(item, first_message(item, self.config))) for item in items]
+        return [(SYSTEM, {"text": first_message(item, self.config), "image": self._show(item)}) for item in items]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -72,10 +74,11 @@ class GeoQA(gymnasium.Env[dict[str, Any], str]):
         if seed is None:
             seed = int(self.np_random.integers(self.config.train_seed, self.config.eval_seed))
         self._item = self._items.at(seed)
+        self._image = self._show(self._item)
         self._turn = 0
         self._over = False
         info = {"system": SYSTEM, "valid": True, "success": False, "turn": 0}
-        return self._observe(self._item, first_message(self._item, self.config)), info
+        return self._observe(first_message(self._item, self.config)), info
 
     def step(self, action: str) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """Check one reply. info: `valid` (an answer was found), `success`, `turn`, `answer`."""
@@ -88,8 +91,7 @@ class GeoQA(gymnasium.Env[dict[str, Any], str]):
         truncated = not right and self._turn >= self.config.max_turns
         self._over = right or truncated
         info = {"system": SYSTEM, "valid": answer is not None, "success": right, "turn": self._turn, "answer": answer}
-        observation = self._observe(item, self._feedback(answer, right))
-        return observation, self._reward(answer, right), right, truncated, info
+        return self._observe(self._feedback(answer, right)), self._reward(answer, right), right, truncated, info
 
     def _reward(self, answer: str | None, right: bool) -> float:
         rule = self.config.reward
@@ -106,8 +108,11 @@ class GeoQA(gymnasium.Env[dict[str, Any], str]):
         problem = "Incorrect." if answer is not None else f"No answer found. Reply {REPLY.format('result')}."
         return f"{problem} {left} {'try' if left == 1 else 'tries'} left."
 
-    def _observe(self, item: Item, text: str) -> dict[str, Any]:
-        return {"text": text, "image": item.picture.pixels(self.config.image_size, self.config.fit).copy()}
+    def _observe(self, text: str) -> dict[str, Any]:
+        return {"text": text, "image": self._image.copy()}
+
+    def _show(self, item: Item) -> Image:
+        return item.picture.pixels(self.config.image_size, self.config.fit)
 
 
 def first_message(item: Item, config: GeoQAConfig) -> str:
