@@ -5,7 +5,7 @@
 
 A step is a reply read, played and answered with the next observation, picture included; resets are part of it, as in
 training. Replies are legal moves at random, and to questions a wrong number. `frozenlake_vlm_64` has gymnasium's own
-pixels, `frozenlake_gymnasium` is its game and renderer (pygame); `geoqa_256` has pictures as large as the public runs have.
+pixels, `frozenlake_gymnasium` is its game and renderer (pygame); `geoqa_256` has pictures as large as public runs have.
 Rooms: `uncached` makes a layout and its starts for each room; `disk` reads whole layouts from a warm cache (each has up
 to 256 rooms, counted as one); `memory` is `reset(seed)` as training calls it, the first observation included.
 """
