@@ -42,7 +42,7 @@ class GeoQAConfig(DatasetSection):
     """Column of the question."""
     answer_key: str = "solution"
     """Column of the gold answer; of a longer text, what stands in its answer tag or its last box."""
-    image_size: Int = Field(64, ge=16, le=1024)
+    image_size: Int = Field(64, ge=48, le=1024)
     """Height and width to which every picture is brought."""
     fit: Literal["pad", "stretch"] = "pad"
     """How a picture that is no square becomes one: `pad` with white, which keeps its angles, or `stretch`."""

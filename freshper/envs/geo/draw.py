@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Literal
 
 import numpy as np
 from PIL import Image as Pillow
@@ -62,9 +63,10 @@ class Canvas:
         box = (x - reach, y - reach, x + reach, y + reach)
         self._pen.arc(box, -end, -start, self._ink, round(_THICK * self._side / 2))
 
-    def text(self, centre: Point, text: str) -> None:
-        """Letters around a point."""
-        self._pen.text(self._at(centre), text, self._ink, _font(round(_LETTERS * self._side)), anchor="mm")
+    def text(self, point: Point, text: str, anchor: Literal["m", "l", "r"] = "m") -> None:
+        """Letters around a point, or beginning there (`l`), or ending there (`r`)."""
+        font = _font(round(_LETTERS * self._side))
+        self._pen.text(self._at(point), text, self._ink, font, anchor=f"{anchor}m")
 
     def grid(self) -> None:
         """Thin lines around GRID times GRID squares."""
