@@ -22,3 +22,7 @@ class FrozenLakeImageConfig(LakeSection):
     cell_pixels: Int = Field(16, ge=8, le=64)
     """Height and width of a tile in the picture. 64 are gymnasium's own pixels, 256x256 for a 4x4 map, as in the public
     runs; fewer are averages of those."""
+
+    def image_pixels(self) -> int:
+        """Pixels of the picture of the map."""
+        return (self.size * self.cell_pixels) ** 2
