@@ -36,6 +36,8 @@ class Phase:
     """Turns of each episode that are shown."""
     expert_probability: float
     """Chance that the demonstrated move is one towards success, else random."""
+    teaches_all: bool = True
+    """Whether every reply is learned from, or moves towards success only."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def pretrain(
     demonstrations = Demonstrations(config, tokenizer, recipe.seed)
     losses: list[float] = []
     for phase, steps in zip(recipe.phases, phase_steps(recipe), strict=True):
-        player = Player(phase.expert_probability, recipe.malformed_probability)
+        player = Player(phase.expert_probability, recipe.malformed_probability, phase.teaches_all)
         for _ in range(steps):
             batch = demonstrations.draw(phase.episodes, player, phase.max_turns)
             tokens = sum(int(mask.sum()) for _, mask in batch)
