@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from freshper.config.algorithm import CriticConfig
 from freshper.config.model import ModelConfig
-from freshper.policy.load import ModelError, Policy, autocast_dtype, hidden_states, load_parts, model_folder
+from freshper.policy.load import ModelError, Policy, autocast_dtype, hidden_states, load_parts, model_folder, weights_at
 
 
 class Critic:
@@ -76,7 +76,7 @@ def load_critic(config: CriticConfig, model: ModelConfig, policy: Policy) -> Cri
     if config.kind == "separate":
         from transformers import AutoModel
 
-        where = config.path or model_folder(model)
+        where = weights_at(config.path) if config.path else model_folder(model)
         source = f"algorithm.critic.path={where}"
         tokenizer, trunk = load_parts(AutoModel, where, model, source)
         if tokenizer.get_vocab() != policy.tokenizer.get_vocab():
