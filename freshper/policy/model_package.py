@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 
 from filelock import FileLock
+from tokenizers import pre_tokenizers
+from tokenizers.pre_tokenizers import PreTokenizer
 
 from freshper.config.model_package import ModelPackage
 from freshper.policy.load import ModelError
@@ -82,6 +84,7 @@ def _write(source: Path, folder: Path) -> None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name)
         read = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.float32)
+        tokenizer.backend_tokenizer.pre_tokenizer = _splitting(source)
     except ImportError as error:
         raise ModelError(f"{source}: cannot be converted: {error}; pip install 'freshper[smollm2]'") from error
     # A model that was read from GGUF counts as quantised and refuses to be saved; its weights are plain numbers by now.
@@ -92,6 +95,19 @@ def _write(source: Path, folder: Path) -> None:
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.to(torch.bfloat16).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def _splitting(source: Path) -> PreTokenizer:
+    """How text is cut before its pieces become tokens. GGUF files give it a name, which transformers does not read: it
+    takes GPT-2's rule for all."""
+    import gguf
+
+    field = gguf.GGUFReader(source).fields["tokenizer.ggml.pre"]
+    name = bytes(field.parts[field.data[0]]).decode()
+    if name != "smollm":
+        raise ModelError(f"{source}: its tokenizer splits text as {name!r}; expected 'smollm'")
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    return pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
 
 
 def sha256(path: Path) -> str:

@@ -134,7 +134,7 @@ def test_the_converted_model_is_the_packages(package, source, capsys):
     assert "once for this machine" in capsys.readouterr().err
     config = json.loads((folder / "config.json").read_text())
     assert config["tie_word_embeddings"] and config["rope_parameters"]["rope_theta"] == 100_000
-    assert (config["num_key_value_heads"], config["rms_norm_eps"]) == (HEADS // 2, 1e-5)
+    assert config["num_key_value_heads"] == HEADS // 2 and config["rms_norm_eps"] == pytest.approx(1e-5)
     weights = load_file(folder / "model.safetensors")
     assert "lm_head.weight" not in weights
     for name, weight in weights.items():
@@ -262,7 +262,8 @@ def test_the_real_one_knows_its_language(tmp_path):
     assert policy.parameters == 134_515_008
     assert policy.chat.first_prompt("S", "U").startswith("<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU")
     assert policy.end_ids == {policy.tokenizer.convert_tokens_to_ids("<|im_end|>")}
-    assert [len(ids) for ids in encode(policy.tokenizer, ["1234", "12 + 7"])] == [4, 6]  # digit by digit
+    tokens = [policy.tokenizer.convert_ids_to_tokens(ids) for ids in encode(policy.tokenizer, ["12 + 7", "off\n\n12"])]
+    assert tokens == [["1", "2", "Ġ+", "Ġ", "7"], ["off", "ĊĊ", "1", "2"]]  # digits apart, before anything else
     text = policy.chat.first_prompt("You are a helpful assistant.", "What is the capital of France?")
     ids = torch.tensor(encode(policy.tokenizer, [text]))
     made = policy.model.generate(ids, max_new_tokens=12, do_sample=False, pad_token_id=0)
