@@ -13,6 +13,7 @@ from freshper.config.errors import Issue
 from freshper.config.model_folder import check_model
 from freshper.config.run import RunConfig
 from freshper.config.trainer_checks import check_trainer
+from freshper.config.vision_checks import check_vision
 
 
 def check(config: RunConfig) -> list[Issue]:
@@ -24,6 +25,7 @@ def check(config: RunConfig) -> list[Issue]:
         *_seeds(config),
         *check_env(config.env),
         *check_model(config.model),
+        *check_vision(config),
         *_output(config),
         *_tracking(config),
         *check_trainer(config),

@@ -8,13 +8,22 @@ from pydantic import Field
 
 from freshper.config.envs.cliff_walking import CliffWalkingConfig
 from freshper.config.envs.frozen_lake import FrozenLakeConfig
+from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
+from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.config.envs.gym import GymConfig
 from freshper.config.envs.math import MathConfig
 from freshper.config.envs.search import SearchConfig
 from freshper.config.envs.sokoban import SokobanConfig
 
 EnvConfig = Annotated[
-    FrozenLakeConfig | SokobanConfig | CliffWalkingConfig | MathConfig | SearchConfig | GymConfig,
+    FrozenLakeConfig
+    | FrozenLakeImageConfig
+    | SokobanConfig
+    | CliffWalkingConfig
+    | MathConfig
+    | SearchConfig
+    | GeoQAConfig
+    | GymConfig,
     Field(discriminator="family"),
 ]
 """To add a family: a file in `freshper/config/envs/`, a member here, a line in `freshper/envs/make.py`, a YAML in

@@ -48,6 +48,9 @@ def effective(config: Mapping[str, Any]) -> dict[str, Any]:
         case {"replay": {"decay": {"law": "none"}}}:
             kept["replay"]["decay"] = {"law": "none"}
     match kept:
+        case {"model": {"max_pixels": None}}:  # as before there were images
+            del kept["model"]["max_pixels"]
+    match kept:
         case {"trainer": {"kind": "local"}}:
             del kept["trainer"]
     return kept

@@ -80,6 +80,11 @@ def model_folder(model: ModelConfig) -> Path | None:
     return folder if folder is not None and folder.is_dir() else None
 
 
+def has_vision(folder: Path) -> bool:
+    """Whether the model of a folder reads images."""
+    return "vision_config" in _json_dict(folder / "config.json")
+
+
 def _vocabulary(folder: Path) -> tuple[object, object]:
     """What decides which text a token id stands for."""
     tokenizer = _json_dict(folder / "tokenizer.json")
@@ -103,7 +108,7 @@ def _check_path(key: str, path: str, chat: bool) -> Iterator[Issue]:
 
 def _missing_parts(folder: Path, chat: bool) -> Iterator[str]:
     if not (folder / "config.json").is_file():
-        yield "the folder has no config.json; expected a Hugging Face causal LM folder"
+        yield "the folder has no config.json; expected a Hugging Face model folder"
     if not any(folder.glob("*.safetensors")) and not any(folder.glob("pytorch_model*.bin")):
         yield "the folder has no weights; expected *.safetensors or pytorch_model*.bin"
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):

@@ -95,10 +95,18 @@ def _memory_line(config: RunConfig) -> str:
 
     count = min(config.replay.capacity, config.iterations * config.rollout.episodes)
     values = config.algorithm.name == "ppo"
-    most = ReplayBuffer.memory_bound(count, config.model.max_length, config.env.max_turns, values=values)
+    turns = config.env.max_turns
+    most = ReplayBuffer.memory_bound(count, config.model.max_length, turns, values=values)
+    images = ""
+    if config.env.images:
+        pixels = config.env.image_pixels()
+        with_images = ReplayBuffer.memory_bound(
+            count, config.model.max_length, turns, values=values, image_pixels=pixels
+        )
+        images = f"; images at most {(with_images - most) / 2**20:.0f} MiB, if no two are equal and none compresses"
     return (
         f"replay takes at most {most:,} bytes ({most / 2**20:.0f} MiB): {count} trajectories of "
-        f"{config.model.max_length} tokens, all sampled"
+        f"{config.model.max_length} tokens, all sampled{images}"
     )
 
 

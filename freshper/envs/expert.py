@@ -9,12 +9,14 @@ import numpy as np
 from freshper.envs import lake_map
 from freshper.envs.cliff_walking import COLUMNS, GOAL, ROWS, CliffWalkingText
 from freshper.envs.frozen_lake import FrozenLakeText
+from freshper.envs.frozen_lake_image import FrozenLakeImage
+from freshper.envs.geo.env import REPLY, GeoQA
 from freshper.envs.lake_map import goal_distances
 from freshper.envs.sokoban import SokobanText
 from freshper.envs.sokoban_search import ACTIONS as SOKOBAN_ACTIONS
 from freshper.envs.sokoban_search import UNSOLVABLE, Distances, Layout, solve_all
 
-Game = FrozenLakeText | SokobanText | CliffWalkingText
+Game = FrozenLakeText | FrozenLakeImage | SokobanText | CliffWalkingText
 """The games that there is a player for."""
 
 
@@ -23,11 +25,16 @@ def good_actions(env: Game) -> tuple[int, ...]:
 
     Empty if success is out of reach, as in Sokoban after a box is stuck.
     """
-    if isinstance(env, FrozenLakeText):
+    if isinstance(env, FrozenLakeText | FrozenLakeImage):
         return optimal_actions(env.desc)[env.state]
     if isinstance(env, CliffWalkingText):
         return cliff_actions(env.state)
     return sokoban_actions(env)
+
+
+def right_reply(env: GeoQA) -> str:
+    """Return the reply that gives the right answer to the question about a picture."""
+    return REPLY.format(env.item.answer)
 
 
 def optimal_actions(desc: list[str]) -> list[tuple[int, ...]]:

@@ -9,7 +9,7 @@ import gymnasium
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from gymnasium.error import ResetNeeded
 
-from freshper.config.envs.frozen_lake import FrozenLakeConfig
+from freshper.config.envs.frozen_lake import FrozenLakeConfig, LakeSection
 from freshper.envs.answer import parse_action
 from freshper.envs.lake_map import ACTIONS, draw_map
 
@@ -27,16 +27,15 @@ class FrozenLakeText(gymnasium.Env[str, str]):
 
     An observation is the user message of the turn, an action the assistant's reply. A reply without a legal action in
     its answer tag wastes the turn: nobody moves (nor slips) and the reward is 0. Reward is 1 on reaching the goal,
-    else 0. The
-    format penalty of training is not part of it. The seed fixes map and slips.
+    else 0. The format penalty of training is not part of it. The seed fixes map and slips.
     """
 
     metadata = {"render_modes": []}
     actions = ACTIONS
     """Names of the actions; the position is the id."""
 
-    def __init__(self, config: FrozenLakeConfig | None = None) -> None:
-        self.config = config or FrozenLakeConfig()
+    def __init__(self, config: LakeSection | None = None) -> None:
+        self.config: LakeSection = config or FrozenLakeConfig()
         self.observation_space = gymnasium.spaces.Text(_MAX_TEXT, charset=_CHARACTERS)
         self.action_space = gymnasium.spaces.Text(_MAX_TEXT, min_length=0, charset=_CHARACTERS)
         size = self.config.size
@@ -52,6 +51,11 @@ class FrozenLakeText(gymnasium.Env[str, str]):
     def desc(self) -> list[str]:
         """Rows of the current map in gymnasium's letters (S start, F ice, H hole, G goal)."""
         return self._desc
+
+    @property
+    def turn(self) -> int:
+        """Replies so far in this episode."""
+        return self._turn
 
     @property
     def state(self) -> int:
@@ -115,15 +119,19 @@ class FrozenLakeText(gymnasium.Env[str, str]):
         goal_row, goal_column = divmod(self._goal, size)
         at = row * (size + 1) + column  # a newline ends each row of the text
         player = {"_": "P", "O": "X", "G": "√"}[self._ice[at]]
-        turn = min(self._turn + 1, self.config.max_turns)
         return (
-            f"Turn {turn}, {self.config.max_turns - self._turn} left\n"
+            f"{turn_line(self._turn, self.config)}\n"
             f"P row{row} col{column} G row{goal_row} col{goal_column}\n"
             f"{self._ice[:at]}{player}{self._ice[at + 1 :]}"
         )
 
 
-def instruction(config: FrozenLakeConfig) -> str:
+def turn_line(replies: int, config: LakeSection) -> str:
+    """Number of the turn after so many replies, and how many actions are left."""
+    return f"Turn {min(replies + 1, config.max_turns)}, {config.max_turns - replies} left"
+
+
+def instruction(config: LakeSection) -> str:
     """Return what the first user message says before the turn: task, symbols, actions, reply format."""
     slip = " The ice is slippery: a move may go sideways." if config.slippery else ""
     example = REPLY.format("action")

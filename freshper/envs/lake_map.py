@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from freshper.config.envs.frozen_lake import FrozenLakeConfig
+from freshper.config.envs.frozen_lake import LakeSection
 
 ACTIONS = ("Left", "Down", "Right", "Up")
 """Action names; the position is gymnasium's action id."""
@@ -37,7 +37,7 @@ def goal_distances(desc: list[str]) -> list[int]:
     return distances
 
 
-def draw_map(config: FrozenLakeConfig, rng: np.random.Generator) -> list[str]:
+def draw_map(config: LakeSection, rng: np.random.Generator) -> list[str]:
     """Draw maps until one can be solved: distinct start and goal, every other tile a hole with `hole_probability`.
 
     Rejecting unsolvable maps leaves a few fewer holes than `hole_probability` (0.18 instead of 0.2 on 4x4).

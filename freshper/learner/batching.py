@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from freshper.replay.images import PackedImage
 from freshper.replay.trajectory import Trajectory
 
 
@@ -32,6 +33,8 @@ class MicroBatch:
     """[N] advantages."""
     owner: Tensor
     """[N] position in `rows` of each response token."""
+    images: list[tuple[PackedImage, ...]]
+    """[B] what each row's image tokens stand for, in order; empty tuples for text."""
 
 
 def plan(lengths: Sequence[int], budget: int) -> list[list[int]]:
@@ -89,4 +92,5 @@ def _collate(
         behaviour=tensor(behaviour, torch.float32),
         advantages=tensor(advantages, torch.float32),
         owner=tensor(owner, torch.long),
+        images=[trajectories[row].images for row in rows],
     )

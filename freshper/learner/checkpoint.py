@@ -1,6 +1,6 @@
 """Checkpoints: complete or absent, verified before use, loadable as a model folder.
 
-Layout of `checkpoints/<iteration>/`: `policy/` (weights and tokenizer in Hugging Face format, so
+Layout of `checkpoints/<iteration>/`: `policy/` (weights, tokenizer and image processor in Hugging Face format, so
 `model=hf model.path=.../policy` uses it), `training.pt` (optimiser, counters), `buffer.npz` + `buffer.json` (replay
 buffer with its RNG), `manifest.json` (SHA-256 of every other file, written last).
 """
@@ -61,6 +61,8 @@ def save(root: Path, iteration: int, policy: Policy, training: dict[str, Any], b
     partial.mkdir(parents=True)
     policy.model.save_pretrained(partial / "policy")
     policy.tokenizer.save_pretrained(partial / "policy")
+    if policy.vision is not None:
+        policy.vision.processor.save_pretrained(partial / "policy")
     torch.save(training, partial / "training.pt")
     if buffer is not None:
         arrays = {name: value for name, value in buffer.items() if isinstance(value, np.ndarray)}

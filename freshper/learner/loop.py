@@ -101,10 +101,16 @@ def _evaluated(config: RunConfig, learner: Learner, samples: SamplesWriter, row:
 
 
 def transcript(policy: Policy, trajectory: Trajectory) -> list[dict[str, str]]:
-    """The conversation as text, exactly as it was fed and sampled: prompts with their chat markup, replies."""
+    """The conversation as text, exactly as it was fed and sampled: prompts with their chat markup, replies.
+
+    Of an image it says how many tokens it took.
+    """
     parts, end = [], 0
     for start, stop in trajectory.turn_spans.tolist():
-        parts.append({"role": "prompt", "content": policy.tokenizer.decode(trajectory.token_ids[end:start].tolist())})
+        prompt = policy.tokenizer.decode(trajectory.token_ids[end:start].tolist())
+        parts.append(
+            {"role": "prompt", "content": prompt if policy.vision is None else policy.vision.shortened(prompt)}
+        )
         parts.append(
             {"role": "assistant", "content": policy.tokenizer.decode(trajectory.token_ids[start:stop].tolist())}
         )

@@ -20,6 +20,7 @@ from freshper.learner.update_stats import UpdateResult, UpdateStats
 from freshper.policy.critic import Critic
 from freshper.policy.load import Policy
 from freshper.policy.logprobs import token_logprobs
+from freshper.policy.vision_inputs import VisionInputs
 from freshper.replay.trajectory import Trajectory
 
 
@@ -128,7 +129,8 @@ def _accumulate(
 ) -> float:
     """Add the gradient of one micro-batch; returns its share of the loss."""
     members = [int(step.rows[row]) for row in micro.rows]
-    hidden = models.policy.hidden(micro.token_ids, use_cache=False)
+    vision = models.policy.look(micro.token_ids, micro.images)
+    hidden = models.policy.hidden(micro.token_ids, vision, use_cache=False)
     logprobs, entropy = _logprobs(models.policy, hidden, micro, temperature)
     if config.ratio_anchor == "behaviour":
         anchor = micro.behaviour
@@ -146,7 +148,7 @@ def _accumulate(
     if batch.estimates is not None:
         assert models.critic is not None
         estimates = [batch.estimates[row] for row in members]
-        loss = loss + _value_loss(models.critic, hidden, micro, estimates, step, config, stats)
+        loss = loss + _value_loss(models.critic, hidden, vision, micro, estimates, step, config, stats)
     loss.backward()
     stats.tokens(micro, step.rows, parts.log_ratio, parts.clipped, entropy, kl)
     return loss.item()
@@ -155,6 +157,7 @@ def _accumulate(
 def _value_loss(
     critic: Critic,
     hidden: Tensor,
+    vision: VisionInputs | None,
     micro: MicroBatch,
     estimates: Sequence[Estimate],
     step: _Step,
@@ -162,7 +165,7 @@ def _value_loss(
     stats: UpdateStats,
 ) -> Tensor:
     chosen = response_arrays([e.trained for e in estimates], micro, torch.bool)
-    values = critic.values(hidden, micro.token_ids, micro.states[chosen])
+    values = critic.values(hidden, micro.token_ids, micro.states[chosen], vision)
     before = response_arrays([e.values for e in estimates], micro, values.dtype)[chosen]
     returns = response_arrays([e.returns for e in estimates], micro, values.dtype)[chosen]
     loss, held = value_loss(values, before, returns, config.critic.value_clip)
@@ -178,7 +181,8 @@ def _factors(per_trajectory: list[float], micro: MicroBatch, dtype: torch.dtype)
 
 def response_logprobs(policy: Policy, micro: MicroBatch, temperature: float) -> tuple[Tensor, Tensor]:
     """log pi and entropy [N] of the response tokens of a micro-batch; logits exist only at those."""
-    return _logprobs(policy, policy.hidden(micro.token_ids, use_cache=False), micro, temperature)
+    vision = policy.look(micro.token_ids, micro.images)
+    return _logprobs(policy, policy.hidden(micro.token_ids, vision, use_cache=False), micro, temperature)
 
 
 def _logprobs(policy: Policy, hidden: Tensor, micro: MicroBatch, temperature: float) -> tuple[Tensor, Tensor]:
@@ -206,10 +210,10 @@ def critic_values(
     assert models.critic is not None
     found: list[NDArray[np.float64]] = [np.zeros(0)] * len(trajectories)
     for micro in micro_batches(trajectories, config.micro_batch_tokens, models.policy.device):
-        hidden = None
+        hidden, vision = None, models.policy.look(micro.token_ids, micro.images)
         if models.critic.trunk is None:
-            hidden = models.policy.hidden(micro.token_ids, use_cache=False)
-        values = models.critic.values(hidden, micro.token_ids, micro.states).double().cpu().numpy()
+            hidden = models.policy.hidden(micro.token_ids, vision, use_cache=False)
+        values = models.critic.values(hidden, micro.token_ids, micro.states, vision).double().cpu().numpy()
         owner = micro.owner.cpu().numpy()
         for place, row in enumerate(micro.rows):
             found[row] = values[owner == place]

@@ -18,7 +18,7 @@ from tokenizers import pre_tokenizers
 from tokenizers.pre_tokenizers import PreTokenizer
 
 from freshper.config.model_package import ModelPackage
-from freshper.policy.load import ModelError
+from freshper.policy.errors import ModelError
 from freshper.records.atomic import write_json
 
 RECORD = "source.json"

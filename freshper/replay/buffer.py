@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from freshper.config.replay import ReplayConfig
 from freshper.replay.correction import importance_weights
+from freshper.replay.images import ImageStore, image_bound
 from freshper.replay.index import KeyDraw, PriorityIndex, UpdateReport
-from freshper.replay.packing import pack_row, record_bound, unpack_row
+from freshper.replay.packing import image_keys, pack_row, record_bound, unpack_row
 from freshper.replay.priority import base_priorities
 from freshper.replay.state import dump_state, load_state
 from freshper.replay.trajectory import Trajectory
@@ -72,6 +73,8 @@ class ReplayBuffer:
         self.records: list[bytes | None] = []
         """Packed row of every slot; None where nothing lives."""
         self.record_bytes = 0
+        self.images = ImageStore()
+        """What the rows show; a row itself only names its images."""
         self.evicted = 0
         self.stale_updates = 0
 
@@ -96,8 +99,13 @@ class ReplayBuffer:
         rows = self._rows(trajectories)
         records = [pack_row(row) for row in rows]
         added = self.index.add(np.asarray(bases).reshape(len(rows), self.width).mean(1), clock)
+        for trajectory in trajectories:  # before any is released: what stays in use must not be freed in between
+            self.images.hold(trajectory.images)
         for slot in added.evicted.tolist():
-            self.record_bytes -= sys.getsizeof(self.records[slot])
+            gone = self._record(slot)
+            if self.images:
+                self.images.release(image_keys(gone))
+            self.record_bytes -= sys.getsizeof(gone)
             self.records[slot] = None
         self.evicted += len(added.evicted)
         self.records.extend([None] * (self.index.slots - len(self.records)))
@@ -129,7 +137,7 @@ class ReplayBuffer:
         width = self.width
         return Draw(
             keys=np.repeat(drawn.keys, width),
-            trajectories=[t for slot in drawn.slots.tolist() for t in unpack_row(self._record(slot))],
+            trajectories=[t for slot in drawn.slots.tolist() for t in unpack_row(self._record(slot), self.images)],
             probabilities=np.repeat(probabilities, width),
             weights=np.repeat(self.weights(probabilities, clock, beta), width),
             ages=np.repeat(self.index.ages(drawn.slots, clock), width),
@@ -159,17 +167,22 @@ class ReplayBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the stored records as Python objects, with the list that holds them."""
-        return self.record_bytes + sys.getsizeof(self.records)
+        """Bytes of the stored records and images as Python objects, with the list that holds the records."""
+        return self.record_bytes + sys.getsizeof(self.records) + self.images.nbytes
 
     @staticmethod
-    def memory_bound(capacity: int, tokens: int, turns: int = 16, info_bytes: int = 512, values: bool = False) -> int:
+    def memory_bound(
+        capacity: int, tokens: int, turns: int = 16, info_bytes: int = 512, values: bool = False, image_pixels: int = 0
+    ) -> int:
         """Most bytes of ``capacity`` trajectories of ``tokens`` tokens, all of them sampled, any vocabulary.
 
-        ``values`` adds those of a critic.
+        ``values`` adds those of a critic, ``image_pixels`` an image of so many pixels per turn, no two alike and none
+        that can be compressed.
         """
         slot = 8
-        return capacity * (record_bound(tokens, tokens, turns, info_bytes, values) + slot)
+        images = turns if image_pixels else 0
+        record = record_bound(tokens, tokens, turns, info_bytes, values, images)
+        return capacity * (record + slot + images * image_bound(image_pixels))
 
     def metrics(self, clock: int) -> dict[str, float]:
         """What the buffer looks like at ``clock``. Ages in clock units, shares in [0, 1]. O(number of buckets)."""
@@ -178,6 +191,9 @@ class ReplayBuffer:
         ages, counts = clock - table.clock[order], table.count[order] * self.width
         shares = sampler.bucket_shares(clock)[order]
         newest = table.clock[order] == table.newest_clock
+        images = {}
+        if self.images:
+            images = {"images": float(len(self.images)), "image_bytes": float(self.images.nbytes)}
         mix = self.config.uniform_mix
         newest_share = (1 - mix) * shares[newest].sum() + mix * counts[newest].sum() / max(size, 1)
         return {
@@ -190,8 +206,9 @@ class ReplayBuffer:
             "effective_size": sampler.effective_sample_size(clock),
             "evicted": float(self.evicted * self.width),
             "stale_updates": float(self.stale_updates),
-            "record_bytes": float(self.nbytes),
+            "record_bytes": float(self.nbytes - self.images.nbytes),
             "index_bytes": float(table.nbytes),
+            **images,
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -199,17 +216,18 @@ class ReplayBuffer:
         slots = self.index.table.live_slots()
         records = [self._record(slot) for slot in slots.tolist()]
         counters = {"evicted": self.evicted, "stale_updates": self.stale_updates}
-        return dump_state(self.index, records, counters, self.rng)
+        return dump_state(self.index, records, self.images, counters, self.rng)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the saved buffer: the same draws follow. Raises ValueError, changing nothing, on a bad state."""
         index = self._empty_index()
-        records, counters = load_state(state, index, self.rng)
+        records, images, counters = load_state(state, index, self.rng)
         slots = index.table.live_slots().tolist()
         self.index = index
         self.records = [None] * index.slots
         for slot, record in zip(slots, records, strict=True):
             self.records[slot] = record
+        self.images = images
         self.record_bytes = sum(sys.getsizeof(r) for r in records)
         self.evicted, self.stale_updates = counters["evicted"], counters["stale_updates"]
 

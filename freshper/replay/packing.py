@@ -4,8 +4,9 @@ Tokens dominate a record, so each per-token array is kept only where it carries 
 vocabulary allows it, the mask as bits, log-probs and advantages at response tokens only (they are zero elsewhere by
 contract), and advantages as a single number when they are constant, as they are under outcome rewards.
 
-Layout of one: header | ids | mask bits | log-probs | advantages | values | spans | rewards | penalties | info JSON,
-little-endian. A row of the buffer is one trajectory or a group of them: count, sizes, records.
+Layout of one: header | image keys | ids | mask bits | log-probs | advantages | values | spans | rewards | penalties |
+info JSON, little-endian. A row of the buffer is one trajectory or a group of them: count, sizes, records. Images are
+named by their keys (a number, then so many keys) and lie in the image store, where rows share them.
 """
 
 from __future__ import annotations
@@ -13,17 +14,24 @@ from __future__ import annotations
 import itertools
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from freshper.replay.images import KEY_BYTES, ImageStore, PackedImage
 from freshper.replay.trajectory import Trajectory
 
 # T, n turns, response tokens, advantages stored, flags | return | group, seed, policy version, iteration.
 _HEADER = struct.Struct("<IIIIB d qqqq")
-_WIDE_IDS, _VALUES = 1, 2
+_WIDE_IDS, _VALUES, _IMAGES = 1, 2, 4
+_COUNT = struct.Struct("<I")
+_FLAGS_AT = 16
+"""Where in the header the flags are."""
+Images = ImageStore | Mapping[bytes, PackedImage]
+"""Where unpacking finds the images that a record names."""
+_NO_IMAGES: Mapping[bytes, PackedImage] = {}
 _DTYPES = {
     "token_ids": "int32",
     "response_mask": "bool",
@@ -42,8 +50,17 @@ def pack_row(trajectories: Sequence[Trajectory]) -> bytes:
     return struct.pack(f"<{1 + len(records)}I", len(records), *map(len, records)) + b"".join(records)
 
 
-def unpack_row(row: bytes) -> list[Trajectory]:
-    """The trajectories of a row. Raises ValueError on a row that is cut short."""
+def unpack_row(row: bytes, images: Images = _NO_IMAGES) -> list[Trajectory]:
+    """The trajectories of a row. Raises ValueError on a row that is cut short, or shows an image not in `images`."""
+    return [unpack(record, images) for record in _records(row)]
+
+
+def image_keys(row: bytes) -> list[bytes]:
+    """Keys of the images that a row shows, as often as it shows them; reads nothing else of it."""
+    return [key for record in _records(row) for key in _keys(record)]
+
+
+def _records(row: bytes) -> list[bytes]:
     try:
         (count,) = struct.unpack_from("<I", row)
         sizes = struct.unpack_from(f"<{count}I", row, 4)
@@ -52,7 +69,19 @@ def unpack_row(row: bytes) -> list[Trajectory]:
     ends = list(itertools.accumulate(sizes, initial=4 + 4 * count))
     if not count or ends[-1] != len(row):
         raise ValueError(f"row of {len(row)} bytes, its {count} records need {ends[-1]}")
-    return [unpack(row[start:end]) for start, end in itertools.pairwise(ends)]
+    return [row[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def _keys(record: bytes) -> list[bytes]:
+    if len(record) < _HEADER.size:
+        raise ValueError(f"record of {len(record)} bytes is shorter than its header of {_HEADER.size}")
+    if not record[_FLAGS_AT] & _IMAGES:
+        return []
+    start = _HEADER.size + _COUNT.size
+    count = _COUNT.unpack_from(record, _HEADER.size)[0] if len(record) >= start else 0
+    if not count or len(record) < start + KEY_BYTES * count:
+        raise ValueError(f"record of {len(record)} bytes is shorter than its {count} image keys")
+    return [record[at : at + KEY_BYTES] for at in range(start, start + KEY_BYTES * count, KEY_BYTES)]
 
 
 def pack(trajectory: Trajectory) -> bytes:
@@ -77,7 +106,8 @@ def pack(trajectory: Trajectory) -> bytes:
     ids = t.token_ids
     wide = bool(ids.size) and bool(ids.min() < 0 or ids.max() > np.iinfo(np.uint16).max)
     _require_json(t.info, "info")
-    flags = _WIDE_IDS * wide + _VALUES * (t.values is not None)
+    flags = _WIDE_IDS * wide + _VALUES * (t.values is not None) + _IMAGES * bool(t.images)
+    keys = b"".join((_COUNT.pack(len(t.images)), *(image.key for image in t.images))) if t.images else b""
     scalars = (t.group_id, t.seed, t.policy_version, t.iteration)
     try:
         header = _HEADER.pack(
@@ -97,16 +127,22 @@ def pack(trajectory: Trajectory) -> bytes:
         t.turn_penalties,
     )
     info = json.dumps(t.info, separators=(",", ":")).encode()
-    return b"".join((header, *(a.tobytes() for a in arrays), info))
+    return b"".join((header, keys, *(a.tobytes() for a in arrays), info))
 
 
-def unpack(record: bytes) -> Trajectory:
-    """The trajectory of a record; its arrays own their memory. Raises ValueError on a record that is cut short."""
-    if len(record) < _HEADER.size:
-        raise ValueError(f"record of {len(record)} bytes is shorter than its header of {_HEADER.size}")
+def unpack(record: bytes, images: Images = _NO_IMAGES) -> Trajectory:
+    """The trajectory of a record; its arrays own their memory.
+
+    Raises ValueError on a record that is cut short, or shows an image that is not in `images`.
+    """
+    keys = _keys(record)
+    try:
+        shown = tuple(images[key] for key in keys)
+    except KeyError as error:
+        raise ValueError(f"record shows the image {error.args[0].hex()}, which is not stored") from error
     tokens, turns, responses, stored, flags, episode_return, *scalars = _HEADER.unpack_from(record)
     group_id, seed, policy_version, iteration = scalars
-    cursor = _HEADER.size
+    cursor = _HEADER.size + (_COUNT.size + KEY_BYTES * len(keys) if keys else 0)
 
     def take(dtype: Any, count: int) -> NDArray[Any]:
         nonlocal cursor
@@ -145,15 +181,22 @@ def unpack(record: bytes) -> Trajectory:
         iteration=iteration,
         info=json.loads(record[cursor:]),
         values=values,
+        images=shown,
     )
 
 
-def record_bound(tokens: int, response_tokens: int, turns: int, info_bytes: int, values: bool = True) -> int:
-    """Most bytes that a row of one trajectory of this size takes as a Python object, any vocabulary."""
+def record_bound(
+    tokens: int, response_tokens: int, turns: int, info_bytes: int, values: bool = True, images: int = 0
+) -> int:
+    """Most bytes that a row of one trajectory of this size takes as a Python object, any vocabulary.
+
+    Of its images only the keys: what they show is counted by the store.
+    """
     empty_bytes_object, row_header = 33, 8
     per_response = 12 if values else 8
     arrays = tokens * 4 + (tokens + 7) // 8 + per_response * response_tokens + 16 * turns
-    return empty_bytes_object + row_header + _HEADER.size + arrays + info_bytes
+    keys = _COUNT.size + KEY_BYTES * images if images else 0
+    return empty_bytes_object + row_header + _HEADER.size + keys + arrays + info_bytes
 
 
 def _at_responses(name: str, values: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from freshper.config.replay import ReplayConfig
+from freshper.replay.images import ImageStore, images_of_state
 from freshper.replay.index import PriorityIndex
 from freshper.replay.masses import masses_of
 from freshper.replay.packing import unpack_row
 from freshper.replay.priority import checked_bases
 
-_VERSION = 2
+_VERSION = 3
 _ARRAYS = {
     "slots": np.int64,
     "bases": np.float64,
@@ -27,13 +28,21 @@ _ARRAYS = {
     "counters": np.int64,
     "offsets": np.int64,
     "records": np.uint8,
+    "image_keys": np.uint8,
+    "image_sizes": np.int64,
+    "image_offsets": np.int64,
+    "image_data": np.uint8,
 }
 
 
 def dump_state(
-    index: PriorityIndex, records: Sequence[bytes], counters: Mapping[str, int], rng: np.random.Generator
+    index: PriorityIndex,
+    records: Sequence[bytes],
+    images: ImageStore,
+    counters: Mapping[str, int],
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """State of an index, of the records of its live rows (oldest first), of counters and of the generator."""
+    """State of an index, of the records of its live rows (oldest first), their images, counters and the generator."""
     meta = {
         "version": _VERSION,
         "config": _layout(index.config),
@@ -46,17 +55,18 @@ def dump_state(
         "meta": json.dumps(meta, default=_array_as_list),
         "records": np.frombuffer(b"".join(records), dtype=np.uint8),
         "offsets": offsets,
+        **images.state(),
         **index.table.state(),
     }
 
 
 def load_state(
     state: Mapping[str, Any], index: PriorityIndex, rng: np.random.Generator
-) -> tuple[list[bytes], dict[str, int]]:
-    """Fill an empty ``index`` and set ``rng``; returns the records, oldest first, and the counters.
+) -> tuple[list[bytes], ImageStore, dict[str, int]]:
+    """Fill an empty ``index`` and set ``rng``; returns the records, oldest first, their images and the counters.
 
     Raises ValueError with what is wrong: a missing or misshapen part, another replay config, arrays that contradict
-    each other, a damaged record.
+    each other, a damaged record or image.
     """
     missing = sorted({"meta", *_ARRAYS} - set(state))
     if missing:
@@ -75,11 +85,11 @@ def load_state(
     masses = masses_of(checked_bases(arrays["bases"]), index.config.priority.alpha)
     if not np.allclose(masses, arrays["masses"], rtol=1e-12, atol=0):
         raise ValueError("masses in the replay state are not its base priorities to the power alpha")
-    records = _records(arrays["records"], arrays["offsets"])
+    records, images = _records(arrays)
     index.table.restore(arrays)
     index.sampler.reference = (int(meta["reference"][0]), float(meta["reference"][1]))
     rng.bit_generator.state = meta["rng"]
-    return records, meta["counters"]
+    return records, images, meta["counters"]
 
 
 def _layout(config: ReplayConfig) -> dict[str, Any]:
@@ -120,17 +130,22 @@ def _array(name: str, value: Any) -> np.ndarray:
     return array
 
 
-def _records(data: np.ndarray, offsets: np.ndarray) -> list[bytes]:
+def _records(arrays: Mapping[str, np.ndarray]) -> tuple[list[bytes], ImageStore]:
+    data, offsets = arrays["records"], arrays["offsets"]
     if offsets[0] != 0 or offsets[-1] != len(data) or np.any(np.diff(offsets) < 0):
         raise ValueError(f"record offsets of the replay state do not divide its {len(data)} bytes")
     joined = data.tobytes()
     records = [joined[a:b] for a, b in itertools.pairwise(offsets.tolist())]
+    saved, store = images_of_state(arrays), ImageStore()
     for entry, record in enumerate(records):
         try:
-            unpack_row(record)
+            for trajectory in unpack_row(record, saved):
+                store.hold(trajectory.images)
         except ValueError as error:
             raise ValueError(f"record {entry} of the replay state is damaged: {error}") from error
-    return records
+    if len(store) != len(saved):
+        raise ValueError(f"replay state has {len(saved)} images, its records show {len(store)}")
+    return records, store
 
 
 def _array_as_list(value: Any) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from freshper.replay.images import PackedImage
+
 
 @dataclass(frozen=True)
 class Trajectory:
@@ -45,6 +47,8 @@ class Trajectory:
     values: NDArray[np.float32] | None = None
     """[T] the critic's value of the state before each sampled token, at collection; 0 where response_mask is false.
     None without a critic."""
+    images: tuple[PackedImage, ...] = ()
+    """References to the images that were shown, one per prompt that had one, in the order of the conversation."""
 
     def __post_init__(self) -> None:
         tokens, turns = len(self.token_ids), len(self.turn_spans)

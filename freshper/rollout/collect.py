@@ -18,8 +18,10 @@ from freshper.envs.errors import EnvironmentFailedError
 from freshper.envs.prefetch import prefetch
 from freshper.policy.chat import encode
 from freshper.policy.load import Policy
+from freshper.replay.images import PackedImage
 from freshper.replay.trajectory import Trajectory
 from freshper.rollout.engine import Engine, Turn
+from freshper.rollout.messages import Decoder, Messages
 
 _ATTEMPTS = 4
 """Times that an episode is played before environment errors in it end the run."""
@@ -39,11 +41,11 @@ class Limits:
 class EnvPool:
     """Environments kept between batches: making one costs more than an episode. A reset with a seed erases the past."""
 
-    def __init__(self, make_env: Callable[[], gymnasium.Env[str, str]]) -> None:
+    def __init__(self, make_env: Callable[[], gymnasium.Env[Any, str]]) -> None:
         self._make = make_env
-        self._envs: list[gymnasium.Env[str, str]] = []
+        self._envs: list[gymnasium.Env[Any, str]] = []
 
-    def take(self, count: int) -> list[gymnasium.Env[str, str]]:
+    def take(self, count: int) -> list[gymnasium.Env[Any, str]]:
         """The first `count` environments; new ones are made as needed."""
         self._envs += [self._make() for _ in range(count - len(self._envs))]
         return self._envs[:count]
@@ -53,7 +55,7 @@ class EnvPool:
 class _Episode:
     """An episode while it is being played."""
 
-    env: gymnasium.Env[str, str]
+    env: gymnasium.Env[Any, str]
     seed: int
     group_id: int
     ids: list[int]
@@ -63,6 +65,7 @@ class _Episode:
     rewards: list[float] = field(default_factory=list)
     valid: list[bool] = field(default_factory=list)
     dropped_mass: list[float] = field(default_factory=list)
+    images: list[PackedImage] = field(default_factory=list)
     success: bool = False
     truncated: str = ""
     error: str = ""
@@ -70,7 +73,8 @@ class _Episode:
     failures: int = 0
     """Attempts at this episode that ended in such an error."""
 
-    def add_prompt(self, ids: Sequence[int]) -> None:
+    def add_prompt(self, ids: Sequence[int], images: Sequence[PackedImage]) -> None:
+        self.images += images
         self.ids += ids
         self.response += [False] * len(ids)
         self.logprobs += [0.0] * len(ids)
@@ -119,12 +123,12 @@ def collect(
         EnvironmentFailedError: an episode failed time and again.
     """
     width = lock_step or len(seeds)
-    decoder = _Decoder(policy)
+    decoder, messages = Decoder(policy), Messages(policy)
     done: list[Trajectory] = []
     for first in range(0, len(seeds), width):
         part = seeds[first : first + width]
         groups = [first_group + (first + lane) // group_size for lane in range(len(part))]
-        episodes = _play_soundly(policy, engine, envs.take(len(part)), part, limits, decoder, groups)
+        episodes = _play_soundly(policy, engine, envs.take(len(part)), part, limits, decoder, messages, groups)
         done += [_freeze(episode, limits, policy_version, iteration) for episode in episodes]
     return done
 
@@ -132,14 +136,15 @@ def collect(
 def _play_soundly(
     policy: Policy,
     engine: Callable[[], Engine],
-    envs: list[gymnasium.Env[str, str]],
+    envs: list[gymnasium.Env[Any, str]],
     seeds: Sequence[int],
     limits: Limits,
-    decoder: _Decoder,
+    decoder: Decoder,
+    messages: Messages,
     groups: Sequence[int],
 ) -> list[_Episode]:
     """Episodes without environment errors: those that have one are played again, side by side."""
-    episodes = _play(policy, engine(), envs, seeds, limits, decoder, groups)
+    episodes = _play(policy, engine(), envs, seeds, limits, decoder, messages, groups)
     for attempt in range(1, _ATTEMPTS + 1):
         failed = [lane for lane, episode in enumerate(episodes) if episode.error]
         if not failed:
@@ -156,6 +161,7 @@ def _play_soundly(
             [seeds[lane] for lane in failed],
             limits,
             decoder,
+            messages,
             [groups[lane] for lane in failed],
         )
         for lane, episode in zip(failed, again, strict=True):
@@ -167,16 +173,19 @@ def _play_soundly(
 def _play(
     policy: Policy,
     engine: Engine,
-    envs: list[gymnasium.Env[str, str]],
+    envs: list[gymnasium.Env[Any, str]],
     seeds: Sequence[int],
     limits: Limits,
-    decoder: _Decoder,
+    decoder: Decoder,
+    messages: Messages,
     groups: Sequence[int],
 ) -> list[_Episode]:
-    episodes, texts = [], []
+    episodes, texts, images = [], [], []
     for env, seed, group in zip(envs, seeds, groups, strict=True):
         observation, info = env.reset(seed=int(seed))
-        texts.append(policy.chat.first_prompt(info.get("system", ""), observation))
+        text, shown = messages.read(observation)
+        texts.append(policy.chat.first_prompt(info.get("system", ""), text))
+        images.append(shown)
         episodes.append(_Episode(env, int(seed), group, [], [], []))
     prompts = encode(policy.tokenizer, texts)
     longest = max(len(prompt) for prompt in prompts)
@@ -184,12 +193,12 @@ def _play(
         raise ValueError(
             f"the first prompt takes {longest} tokens, which leaves no room within model.max_length={limits.max_length}"
         )
-    for episode, prompt in zip(episodes, prompts, strict=True):
-        episode.add_prompt(prompt)
-    turns = engine.start(prompts)
+    for episode, prompt, shown in zip(episodes, prompts, images, strict=True):
+        episode.add_prompt(prompt, shown)
+    turns = engine.start(prompts, images if any(images) else ())
     active = list(range(len(episodes)))
     while True:
-        going, texts = [], []
+        going, texts, seen = [], [], []
         replies = [decoder.text(turn.token_ids) for turn in turns]
         prefetch([episodes[lane].env for lane in active], replies)
         for lane, turn, reply in zip(active, turns, replies, strict=True):
@@ -204,41 +213,26 @@ def _play(
                 episode.truncated = "turns"
             if not (terminated or truncated):
                 going.append(lane)
-                texts.append(policy.chat.next_prompt(observation))
+                text, shown = messages.read(observation)
+                texts.append(policy.chat.next_prompt(text))
+                seen.append(shown)
         if not going:
             return episodes
-        active, prompts = [], []
-        for lane, ids in zip(going, encode(policy.tokenizer, texts), strict=True):
+        active, prompts, images = [], [], []
+        for lane, ids, shown in zip(going, encode(policy.tokenizer, texts), seen, strict=True):
             episode = episodes[lane]
             if episode.ids[-1] == ids[0]:  # the policy sampled the end-of-turn token that the template would add
                 ids = ids[1:]
             if len(episode.ids) + len(ids) + 1 > limits.max_length:
                 episode.truncated = "length"
                 continue
-            episode.add_prompt(ids)
+            episode.add_prompt(ids, shown)
             active.append(lane)
             prompts.append(ids)
+            images.append(shown)
         if not active:
             return episodes
-        turns = engine.extend(active, prompts)
-
-
-class _Decoder:
-    """Text of sampled ids; grid games repeat a few replies thousands of times, so the latest ones are remembered."""
-
-    _MOST = 4096
-
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        self.known: dict[tuple[int, ...], str] = {}
-
-    def text(self, ids: Sequence[int]) -> str:
-        key = tuple(ids)
-        if key not in self.known:
-            if len(self.known) >= self._MOST:
-                self.known.clear()
-            self.known[key] = self.policy.tokenizer.decode(ids, skip_special_tokens=True)
-        return self.known[key]
+        turns = engine.extend(active, prompts, images if any(images) else ())
 
 
 def _freeze(episode: _Episode, limits: Limits, policy_version: int, iteration: int) -> Trajectory:
@@ -267,4 +261,5 @@ def _freeze(episode: _Episode, limits: Limits, policy_version: int, iteration: i
         policy_version=policy_version,
         iteration=iteration,
         info=info,
+        images=tuple(episode.images),
     )

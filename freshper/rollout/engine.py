@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from freshper.config.rollout import RolloutConfig
+from freshper.replay.images import PackedImage
+
+Images = Sequence[Sequence[PackedImage]]
+"""Per prompt, the images that its image tokens stand for."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,10 @@ class Turn:
 class Engine(Protocol):
     """Generates turns for a set of conversations ("lanes") that run side by side."""
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> list[Turn]:
-        """Open one lane per prompt and sample its first turn."""
+    def start(self, prompts: Sequence[Sequence[int]], images: Images = ()) -> list[Turn]:
+        """Open one lane per prompt and sample its first turn; `images` is empty where no prompt has one."""
         ...
 
-    def extend(self, lanes: Sequence[int], token_ids: Sequence[Sequence[int]]) -> list[Turn]:
+    def extend(self, lanes: Sequence[int], token_ids: Sequence[Sequence[int]], images: Images = ()) -> list[Turn]:
         """Append tokens to the given lanes and sample their next turn; lanes not named are closed for good."""
         ...

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from freshper.policy.load import Policy
-from freshper.rollout.engine import Sampling, Turn
+from freshper.policy.vision_inputs import VisionInputs
+from freshper.rollout.engine import Images, Sampling, Turn
 from freshper.rollout.lane_cache import LaneCache
 from freshper.rollout.sampling import draw_tokens
 
@@ -22,6 +23,10 @@ class HFEngine:
 
     Rows of the cache are compacted as lanes close. Log-probs come from the same weights and the same float32 softmax as
     the trainer's, so they agree with recomputed ones to rounding.
+
+    The slot of a token is its place in the conversation. Its rotary position is another number once images came before:
+    an image takes fewer positions than tokens. `_shift` is what to add to a slot. Positions of a prompt with images are
+    counted from the start of the prompt and moved to where the conversation stands: those of the whole conversation.
     """
 
     def __init__(self, policy: Policy, sampling: Sampling, generator: torch.Generator, max_length: int) -> None:
@@ -36,49 +41,58 @@ class HFEngine:
         self._lanes: list[int] = []  # lane held by each row
         self._lengths = torch.zeros(0, dtype=torch.long)  # tokens in the cache, by row
         self._pending: list[list[int]] = []  # sampled last, not yet in the cache, by row
+        self._shift: Tensor | None = None  # rotary position less slot of the next token, by row; None without vision
         self._cache: LaneCache
 
     @torch.inference_mode()
-    def start(self, prompts: Sequence[Sequence[int]]) -> list[Turn]:
+    def start(self, prompts: Sequence[Sequence[int]], images: Images = ()) -> list[Turn]:
         """Open one lane per prompt; see :class:`freshper.rollout.engine.Engine`."""
         device, rows = self.policy.device, len(prompts)
         longest = max(len(prompt) for prompt in prompts)
-        self._cache = LaneCache(rows, self.policy.model.config.num_hidden_layers, device, longest)
+        self._cache = LaneCache(rows, self.policy.model.config.get_text_config().num_hidden_layers, device, longest)
         self._lanes = list(range(rows))
         self._pending = [[] for _ in prompts]
         prefix = _common_prefix(prompts)
+        if self.policy.vision is not None:
+            self._shift = torch.zeros(rows, dtype=torch.long, device=device)
+            prefix = _before(prompts[0][:prefix], self.policy.vision.image_id)  # equal tokens, different images
         if rows == 1 or prefix < _SHORTEST_PREFIX:
             prefix = 0
         self._lengths = torch.full((rows,), prefix, dtype=torch.long, device=device)
         with _attention_with_masks(self.policy):
             if prefix:
                 self._forward_prefix(list(prompts[0][:prefix]))
-            return self._sample_turns([list(prompt[prefix:]) for prompt in prompts])
+            return self._sample_turns([list(prompt[prefix:]) for prompt in prompts], images)
 
     @torch.inference_mode()
-    def extend(self, lanes: Sequence[int], token_ids: Sequence[Sequence[int]]) -> list[Turn]:
+    def extend(self, lanes: Sequence[int], token_ids: Sequence[Sequence[int]], images: Images = ()) -> list[Turn]:
         """Append tokens and sample the next turn; see :class:`freshper.rollout.engine.Engine`."""
         row_of = {lane: row for row, lane in enumerate(self._lanes)}
         order = self._cache.keep_rows([row_of[lane] for lane in lanes])
         self._lanes = [self._lanes[row] for row in order]
         self._pending = [self._pending[row] for row in order]
-        self._lengths = self._lengths[torch.tensor(order, device=self._lengths.device)]
+        index = torch.tensor(order, device=self._lengths.device)
+        self._lengths = self._lengths[index]
+        if self._shift is not None:
+            self._shift = self._shift[index]
         new = dict(zip(lanes, token_ids, strict=True))
+        shown = dict(zip(lanes, images, strict=True)) if images else {}
         with _attention_with_masks(self.policy):
             turns = self._sample_turns(
-                [[*pending, *new[lane]] for lane, pending in zip(self._lanes, self._pending, strict=True)]
+                [[*pending, *new[lane]] for lane, pending in zip(self._lanes, self._pending, strict=True)],
+                [shown[lane] for lane in self._lanes] if images else (),
             )
         by_lane = dict(zip(self._lanes, turns, strict=True))
         return [by_lane[lane] for lane in lanes]
 
-    def _sample_turns(self, prompts: list[list[int]]) -> list[Turn]:
-        """Feed `prompts` (one per row), then sample until every row has ended its turn."""
+    def _sample_turns(self, prompts: list[list[int]], images: Images) -> list[Turn]:
+        """Feed `prompts` and their images (one entry per row), then sample until every row has ended its turn."""
         rows = len(prompts)
         tokens: list[list[int]] = [[] for _ in range(rows)]
         logprobs: list[list[float]] = [[] for _ in range(rows)]
         dropped = [0.0] * rows
         ended, open_rows = [False] * rows, set(range(rows))
-        logits = self._forward(prompts)
+        logits = self._forward(prompts, images=images)
         starts = self._lengths.tolist()
         while True:
             ids, logp, cut = draw_tokens(logits, self.sampling, self.generator)
@@ -100,7 +114,7 @@ class HFEngine:
             logits = self._forward([[t[-1]] for t in tokens], advance=open_rows)
         return [Turn(t, lp, e, d / len(t)) for t, lp, e, d in zip(tokens, logprobs, ended, dropped, strict=True)]
 
-    def _forward(self, token_ids: list[list[int]], advance: set[int] | None = None) -> Tensor:
+    def _forward(self, token_ids: list[list[int]], advance: set[int] | None = None, images: Images = ()) -> Tensor:
         """Feed ragged tokens; returns float32 logits [rows, V] after each row's last one."""
         device = self.policy.device
         counts = torch.tensor([len(ids) for ids in token_ids], device=device)
@@ -110,10 +124,12 @@ class HFEngine:
         width = int(positions.max()) + 1
         self._cache.place(positions, width)
         visible = torch.arange(width, device=device) <= positions[:, None, :, None]
+        vision = self.policy.look(padded, images)
         hidden = self.policy.hidden(
             padded,
+            vision,
             attention_mask=self._mask(visible),
-            position_ids=positions,
+            position_ids=self._rotary(positions, counts, vision),
             use_cache=True,
             **{self.policy.cache_argument: self._cache},
         )
@@ -122,6 +138,17 @@ class HFEngine:
         else:
             self._lengths = self._lengths + torch.tensor([row in advance for row in range(len(counts))], device=device)
         return self.policy.logits(hidden[torch.arange(len(counts), device=device), counts - 1])
+
+    def _rotary(self, slots: Tensor, counts: Tensor, vision: VisionInputs | None) -> Tensor:
+        """Rotary positions of new tokens, [rows, q] or [3, rows, q]; moves the shift past the images among them."""
+        if self._shift is None:
+            return slots
+        if vision is None:
+            return slots + self._shift[:, None]
+        rotary = vision.positions + (self._lengths + self._shift)[None, :, None]
+        last = rotary[:, torch.arange(len(counts), device=counts.device), counts - 1].amax(0)
+        self._shift = last + 1 - (self._lengths + counts)
+        return rotary
 
     def _forward_prefix(self, prefix: list[int]) -> None:
         """Feed tokens that all lanes start with, once."""
@@ -155,6 +182,11 @@ def _common_prefix(prompts: Sequence[Sequence[int]]) -> int:
         if any(prompt[index] != first[index] for prompt in prompts):
             return index
     return shortest
+
+
+def _before(ids: Sequence[int], token: int) -> int:
+    """Number of ids before the first `token`."""
+    return next((index for index, found in enumerate(ids) if found == token), len(ids))
 
 
 @contextmanager

@@ -41,26 +41,35 @@ class Score:
     """The same share for a uniformly random legal action in the same states."""
 
 
-class _Watched(gymnasium.Env[str, str]):
+class _Watched(gymnasium.Env[Any, str]):
     """A game that notes for every reply whether it helps, and how likely a random move would have."""
 
-    def __init__(self, game: Game, note: Callable[[int, bool, float], None]) -> None:
-        self.game, self.note = game, note
+    def __init__(self, game: Game, note: Callable[[int, bool, float], None], show: Callable[[Any], Any]) -> None:
+        self.game, self.note, self.show = game, note, show
         self.turn = 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self.turn = 0
-        return self.game.reset(seed=seed, options=options)
+        observation, info = self.game.reset(seed=seed, options=options)
+        return self.show(observation), info
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         actions, good = self.game.actions, good_actions(self.game)
         name = parse_action(action, actions)
         self.note(self.turn, name is not None and actions.index(name) in good, len(good) / len(actions))
         self.turn += 1
-        return self.game.step(action)
+        observation, *rest = self.game.step(action)
+        return self.show(observation), *rest
 
 
-def measure(policy: Policy, config: GameConfig, episodes: int, seed: int, greedy: bool = False) -> Score:
+def measure(
+    policy: Policy,
+    config: GameConfig,
+    episodes: int,
+    seed: int,
+    greedy: bool = False,
+    show: Callable[[Any], Any] = lambda observation: observation,
+) -> Score:
     """Play the first `episodes` evaluation seeds with the whole history as context, at temperature 1 or greedily.
 
     An episode whose conversation outgrows `MAX_LENGTH` tokens ends there, as in training.
@@ -71,6 +80,7 @@ def measure(policy: Policy, config: GameConfig, episodes: int, seed: int, greedy
         episodes: evaluation seeds.
         seed: fixes the sampling.
         greedy: take the most probable token.
+        show: what the policy gets to see of an observation, for controls.
     """
     helped: dict[int, list[bool]] = defaultdict(list)
     by_chance: dict[int, list[float]] = defaultdict(list)
@@ -84,7 +94,7 @@ def measure(policy: Policy, config: GameConfig, episodes: int, seed: int, greedy
     played = collect(
         policy,
         lambda: HFEngine(policy, sampling, generator, MAX_LENGTH),
-        EnvPool(lambda: _Watched(make_game(config), note)),
+        EnvPool(lambda: _Watched(make_game(config), note, show)),
         [eval_seed(config, index) for index in range(episodes)],
         Limits(MAX_LENGTH, 0.0),
         policy_version=0,

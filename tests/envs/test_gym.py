@@ -134,10 +134,10 @@ class Scripted:
     def __init__(self, ids: list[int]) -> None:
         self.ids = ids
 
-    def start(self, prompts: Any) -> list[Turn]:
+    def start(self, prompts: Any, images: Any = ()) -> list[Turn]:
         return [Turn(list(self.ids), [-1.0] * len(self.ids), "end", 0.0) for _ in prompts]
 
-    def extend(self, lanes: Any, prompts: Any) -> list[Turn]:
+    def extend(self, lanes: Any, prompts: Any, images: Any = ()) -> list[Turn]:
         return self.start(prompts)
 
 

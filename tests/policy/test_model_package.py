@@ -18,7 +18,8 @@ from freshper.config.errors import ConfigError
 from freshper.config.model_package import PACKAGES, ModelPackage, package_of
 from freshper.policy import model_package
 from freshper.policy.chat import encode
-from freshper.policy.load import ModelError, load_policy, load_tokenizer
+from freshper.policy.errors import ModelError
+from freshper.policy.load import load_policy, load_tokenizer
 from freshper.policy.model_package import RECORD, converted_folder, sha256
 from freshper.records.metrics import read_metrics
 from freshper.trainers import train

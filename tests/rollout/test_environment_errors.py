@@ -20,10 +20,10 @@ IDS = POLICY.tokenizer("Up").input_ids
 class Scripted:
     """An engine that says the same in every turn."""
 
-    def start(self, prompts: Any) -> list[Turn]:
+    def start(self, prompts: Any, images: Any = ()) -> list[Turn]:
         return [Turn(list(IDS), [-1.0] * len(IDS), True, 0.0) for _ in prompts]
 
-    def extend(self, lanes: Any, prompts: Any) -> list[Turn]:
+    def extend(self, lanes: Any, prompts: Any, images: Any = ()) -> list[Turn]:
         return self.start(prompts)
 
 

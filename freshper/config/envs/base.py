@@ -15,6 +15,10 @@ class EnvSection(Section):
     images: ClassVar[bool] = False
     """Whether observations hold an image, so that the policy must be a vision-language model."""
 
+    def image_pixels(self) -> int:
+        """Pixels of the largest image of a turn, for the estimate of memory; 0 without images."""
+        return 0
+
     family: str
     """Which environment class this section configures."""
     name: str

@@ -1,7 +1,8 @@
-"""Conversations of a noisy player of a grid game: what small base models are pretrained on."""
+"""Conversations of a noisy player of a grid game in text: what small base models are pretrained on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +12,12 @@ from transformers import PreTrainedTokenizerBase
 
 from freshper.config.envs.cliff_walking import CliffWalkingConfig
 from freshper.config.envs.frozen_lake import FrozenLakeConfig
+from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
 from freshper.config.envs.sokoban import SokobanConfig
 from freshper.envs.cliff_walking import CliffWalkingText
 from freshper.envs.expert import Game, good_actions
 from freshper.envs.frozen_lake import REPLY, FrozenLakeText
+from freshper.envs.frozen_lake_image import FrozenLakeImage
 from freshper.envs.seeds import train_seed
 from freshper.envs.sokoban import SokobanText
 
@@ -22,7 +25,7 @@ from freshper.envs.sokoban import SokobanText
 _MALFORMED = ("{}", "<answer>{}", "", "<answer>action</answer>")
 
 Message = dict[str, str]
-GameConfig = FrozenLakeConfig | SokobanConfig | CliffWalkingConfig
+GameConfig = FrozenLakeConfig | FrozenLakeImageConfig | SokobanConfig | CliffWalkingConfig
 """Settings of the games that small base models are pretrained on."""
 
 
@@ -38,6 +41,8 @@ class Player:
 
 def make_game(config: GameConfig) -> Game:
     """Return the game of a config."""
+    if isinstance(config, FrozenLakeImageConfig):
+        return FrozenLakeImage(config)
     if isinstance(config, FrozenLakeConfig):
         return FrozenLakeText(config)
     return SokobanText(config) if isinstance(config, SokobanConfig) else CliffWalkingText(config)
@@ -48,16 +53,20 @@ def play(env: Game, seed: int, player: Player, rng: np.random.Generator, max_tur
     observation, info = env.reset(seed=seed)
     messages = [{"role": "system", "content": info["system"]}]
     for _ in range(max_turns):
-        best = good_actions(env)
-        expert = rng.random() < player.expert_probability and len(best) > 0
-        action = env.actions[int(rng.choice(best)) if expert else int(rng.integers(len(env.actions)))]
-        broken = rng.random() < player.malformed_probability
-        reply = (_MALFORMED[int(rng.integers(len(_MALFORMED)))] if broken else REPLY).format(action)
+        reply = draw_reply(env.actions, good_actions(env), player, rng)
         messages += [{"role": "user", "content": observation}, {"role": "assistant", "content": reply}]
         observation, _, terminated, truncated, _ = env.step(reply)
         if terminated or truncated:
             break
     return messages
+
+
+def draw_reply(actions: Sequence[str], good: Sequence[int], player: Player, rng: np.random.Generator) -> str:
+    """One reply of a noisy player: ids `good` are the moves towards success, of which there may be none."""
+    expert = rng.random() < player.expert_probability and len(good) > 0
+    action = actions[int(rng.choice(good)) if expert else int(rng.integers(len(actions)))]
+    broken = rng.random() < player.malformed_probability
+    return (_MALFORMED[int(rng.integers(len(_MALFORMED)))] if broken else REPLY).format(action)
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: list[Message]) -> tuple[Tensor, Tensor]:

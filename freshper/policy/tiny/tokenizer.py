@@ -6,6 +6,7 @@ On a CPU, speed is tokens. Any text still encodes without loss, because all 256 
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -60,8 +61,16 @@ def training_text() -> list[str]:
     return [*messages, *words, *symbols, *names, *(f" {name}" for name in names), *(f" {digit}" for digit in digits)]
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Train the tokenizer (deterministic, well under a second); `save_pretrained` writes it with the chat template."""
+def build_tokenizer(
+    texts: Sequence[str] = (), markers: Sequence[str] = (), chat_template: str = CHAT_TEMPLATE
+) -> PreTrainedTokenizerFast:
+    """Train the tokenizer (deterministic, well under a second); `save_pretrained` writes it with the chat template.
+
+    Args:
+        texts: whose words become single tokens, besides those of the text game.
+        markers: further special tokens.
+        chat_template: how messages are laid out.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -70,7 +79,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    specials = [PAD, END, *(f"<|{role}|>" for role in ROLES)]
+    specials = [PAD, END, *(f"<|{role}|>" for role in ROLES), *markers]
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY - len(specials) - len(ANSWER_TAGS),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
@@ -78,7 +87,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     )
     more = [piece for word in _MORE_WORDS.split() for piece in (word, f" {word}")]
     # The repetition makes merges of the environment's own words win over those of the extra words.
-    tokenizer.train_from_iterator(training_text() * 20 + more, trainer)
+    tokenizer.train_from_iterator([*training_text(), *texts] * 20 + more, trainer)
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
     # Plain tokens, so that decoding with skip_special_tokens keeps the tags that the environment reads.
     tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in ANSWER_TAGS])
@@ -86,7 +95,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
         tokenizer_object=tokenizer,
         eos_token=END,
         pad_token=PAD,
-        chat_template=CHAT_TEMPLATE,
+        chat_template=chat_template,
         model_max_length=MAX_LENGTH,
         clean_up_tokenization_spaces=False,
     )
