@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="fixes weights, demonstrations and measurement (default 0)")
     parser.add_argument("--steps", type=int, help="optimiser steps (default: the recipe's)")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default 1)")
-    parser.add_argument("--episodes", type=int, default=512, help="evaluation seeds measured (default 512)")
+    parser.add_argument("--episodes", type=int, default=256, help="evaluation seeds measured (default 256)")
     args = parser.parse_args()
     if args.out.exists() and any(args.out.iterdir()):
         parser.error(f"--out {args.out} is not empty")

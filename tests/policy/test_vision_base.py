@@ -105,7 +105,7 @@ def test_the_shipped_base_is_the_recipes_and_reads_pictures():
     record = json.loads((BASE / "recipe.json").read_text())
     recipe, config = RECIPES["frozen_lake_image"]
     assert record["recipe"] == json.loads(json.dumps(asdict(recipe))) and record["env"] == config.model_dump()
-    assert record["parameters"] < 500_000 and record["sampled"]["episodes"] >= 512
+    assert record["parameters"] < 500_000 and record["sampled"]["episodes"] >= 256
     assert record["sampled"]["valid"] > 0.95
     # With a blank picture, or another map's, what is left is chance.
     for control in ("blank_image", "other_maps_image"):

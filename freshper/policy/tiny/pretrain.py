@@ -1,7 +1,7 @@
 """Pretrain the small base model on noisy play, as `python -m freshper.policy.pretrain` does.
 
-It clones a player that mostly moves at random, so that the result knows the reply format and a little of the game, as
-an instruct model does, and leaves the rest to reinforcement learning. Loss on the assistant's tokens only.
+It clones a player that in the end mostly moves at random, so that the result knows the reply format and a little of the
+game, as an instruct model does, and leaves the rest to reinforcement learning. Loss on the assistant's tokens only.
 """
 
 from __future__ import annotations
@@ -70,8 +70,12 @@ RECIPES: dict[str, tuple[Recipe, GameConfig]] = {
     "frozen_lake": (Recipe(), FrozenLakeConfig()),
     "sokoban": (
         Recipe(
-            steps=560,
-            phases=(Phase("short episodes", 0.7, 40, 3, 1.0), Phase("episodes", 0.3, 24, 10, 0.5)),
+            steps=1250,
+            phases=(
+                Phase("short episodes, good moves", 0.56, 40, 3, 0.6, teaches_all=False),
+                Phase("episodes, good moves", 0.336, 24, 10, 0.7, teaches_all=False),
+                Phase("episodes, mostly random", 0.104, 24, 10, 0.35),
+            ),
         ),
         SokobanConfig(),
     ),

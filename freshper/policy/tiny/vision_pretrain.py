@@ -1,8 +1,8 @@
 """Pretrain a small vision model on noisy play, as `python -m freshper.policy.pretrain_vision` does.
 
-It clones a player, first an expert in episodes of a few turns and with a second task that makes it look: at every image token the model
-names what is in that part of the image, and after it where player and goal are. Whole
-episodes of a player that moves at random half the time follow: a clone of a few turns is lost under a longer history, and
+It clones a player, first an expert in episodes of a few turns and with a second task that makes it look: at every image
+token the model names what is in that part of the image, and after it where player and goal are. Whole episodes of a
+player that moves at random half the time follow: a clone of a few turns is lost under a longer history, and
 reinforcement learning needs work to do.
 """
 
