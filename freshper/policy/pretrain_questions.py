@@ -3,7 +3,7 @@
     python -m freshper.policy.pretrain_questions --out outputs/base_geoqa
 
 Writes a Hugging Face folder (weights, tokenizer, chat template, image processor) with recipe.json beside it: settings,
-seed, versions, final loss, the measured success, and what is left of it with a blank picture. The folder that ships
+seed, versions, final loss, the measured success, and what is left of it with other pictures. The folder that ships
 with freshper is freshper/policy/tiny/base_geoqa; env=geoqa and env=easy_vqa start from it.
 """
 
@@ -52,11 +52,12 @@ def main() -> None:
     assert policy.vision is not None
     started, cpu_started = time.perf_counter(), time.process_time()
 
-    def report(step: int, phase: str, loss: float, parts: float) -> None:
+    def report(step: int, phase: str, loss: float, labels: float) -> None:
         if step % 20 == 0 or step == recipe.steps:
-            elapsed = time.perf_counter() - started
+            seconds = time.perf_counter() - started
             print(
-                f"step {step}/{recipe.steps} [{phase}] loss {loss:.4f}, parts {parts:.4f} ({elapsed:.0f} s)", flush=True
+                f"step {step}/{recipe.steps} [{phase}] loss {loss:.4f}, labels {labels:.4f} ({seconds:.0f} s)",
+                flush=True,
             )
 
     losses = pretrain_vision(recipe, QuestionPictures(TASKS, policy, recipe.seed), policy, report)
@@ -89,7 +90,7 @@ def main() -> None:
 
 
 def _measure(folder: Path, seed: int, episodes: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Task -> sampled, greedy, or sampled with blank pictures -> metrics of evaluation episodes."""
+    """Task -> sampled, greedy, or sampled with the pictures of other items -> metrics of evaluation episodes."""
     import functools
 
     from freshper.config.model import ModelConfig
@@ -98,7 +99,7 @@ def _measure(folder: Path, seed: int, episodes: int) -> dict[str, dict[str, dict
     from freshper.envs.geo.env import GeoQA
     from freshper.learner.evaluation import episode_metrics, play
     from freshper.policy.load import load_policy
-    from freshper.policy.tiny.vision_questions import TASKS, BlankQuestions
+    from freshper.policy.tiny.vision_questions import TASKS, OtherPictures
     from freshper.rollout.collect import EnvPool
 
     measured: dict[str, dict[str, dict[str, float]]] = {}
@@ -111,7 +112,7 @@ def _measure(folder: Path, seed: int, episodes: int) -> dict[str, dict[str, dict
             evaluation=EvaluationConfig(episodes=episodes),
         )
         policy = load_policy(config.model)
-        kinds = {"sampled": (False, GeoQA), "greedy": (True, GeoQA), "blank_image": (False, BlankQuestions)}
+        kinds = {"sampled": (False, GeoQA), "greedy": (True, GeoQA), "other_pictures": (False, OtherPictures)}
         measured[env.name] = {
             name: episode_metrics(play(policy, config, 0, greedy, EnvPool(functools.partial(make, env))))
             for name, (greedy, make) in kinds.items()

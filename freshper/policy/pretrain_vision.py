@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="fixes weights, demonstrations and measurement (default 0)")
     parser.add_argument("--steps", type=int, help="optimiser steps (default: the recipe's)")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default 1)")
-    parser.add_argument("--episodes", type=int, default=512, help="evaluation seeds measured (default 512)")
+    parser.add_argument("--episodes", type=int, default=256, help="evaluation seeds measured (default 256)")
     args = parser.parse_args()
     if args.out.exists() and any(args.out.iterdir()):
         parser.error(f"--out {args.out} is not empty")
@@ -58,11 +58,12 @@ def main() -> None:
     assert policy.vision is not None
     started = time.perf_counter()
 
-    def report(step: int, phase: str, loss: float, cells: float) -> None:
+    def report(step: int, phase: str, loss: float, words: float) -> None:
         if step % 20 == 0 or step == recipe.steps:
             elapsed = time.perf_counter() - started
             print(
-                f"step {step}/{recipe.steps} [{phase}] loss {loss:.4f}, cells {cells:.4f} ({elapsed:.0f} s)", flush=True
+                f"step {step}/{recipe.steps} [{phase}] loss {loss:.4f}, labels {words:.4f} ({elapsed:.0f} s)",
+                flush=True,
             )
 
     losses = pretrain_vision(recipe, LakePictures(config, policy, recipe.seed), policy, report)

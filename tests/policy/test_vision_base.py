@@ -36,11 +36,11 @@ def test_labels_say_what_each_visual_token_shows(policy):
     """Read back from the pixels: the block of every image token is the picture of what its label names."""
     words = policy.tokenizer.convert_ids_to_tokens
     for shown in LakePictures(CONFIG, policy, 0).draw(10, Player(0.5, 0.0), 4):
-        labels = words(shown.labels.tolist())
-        assert len(labels) == 16 * len(shown.images)
+        labels = words(shown.labels[shown.labels >= 0].tolist())
+        assert len(labels) == 20 * len(shown.images)
         for number, image in enumerate(shown.images):
             tiles = image.pixels().reshape(4, 16, 4, 16, 3).swapaxes(1, 2).reshape(16, 16, 16, 3)
-            for tile, label in zip(tiles, labels[16 * number : 16 * number + 16], strict=True):
+            for tile, label in zip(tiles, labels[20 * number : 20 * number + 16], strict=True):
                 crack = range(3)
                 known = {
                     "O": [draw_tile("H", 0, False, 16)],
@@ -49,6 +49,12 @@ def test_labels_say_what_each_visual_token_shows(policy):
                     "P": [draw_tile("S", 0, True, 16), *(draw_tile("F", c, True, 16) for c in crack)],
                 }
                 assert any(np.array_equal(tile, picture) for picture in known[label])
+            cells, places = labels[20 * number : 20 * number + 16], labels[20 * number + 16 : 20 * number + 20]
+            assert places == [
+                f"{name}{part}"
+                for word in "PG"
+                for name, part in zip(("row", "col"), divmod(cells.index(word), 4), strict=True)
+            ]
 
 
 def test_demonstrations_are_reproducible_and_never_those_of_evaluation(policy):
@@ -75,7 +81,7 @@ def test_an_expert_goes_the_shortest_way_and_the_mask_is_its_replies(policy):
 def test_other_tiles_than_visual_tokens_have_no_labels(policy):
     stream = LakePictures(FrozenLakeImageConfig(cell_pixels=24), policy, 0)
     (shown,) = stream.draw(1, Player(0.5, 0.0), 1)
-    assert shown.labels.tolist() == [-100] * 36
+    assert (shown.labels == -100).all() and (shown.ids == policy.vision.image_id).sum() == 36
     _, cells = vision_losses(policy, [shown])
     assert float(cells) == 0
 
@@ -99,7 +105,7 @@ def test_the_shipped_base_is_the_recipes_and_reads_pictures():
     record = json.loads((BASE / "recipe.json").read_text())
     recipe, config = RECIPES["frozen_lake_image"]
     assert record["recipe"] == json.loads(json.dumps(asdict(recipe))) and record["env"] == config.model_dump()
-    assert record["parameters"] < 500_000 and record["sampled"]["episodes"] >= 512
+    assert record["parameters"] < 500_000 and record["sampled"]["episodes"] >= 256
     assert record["sampled"]["valid"] > 0.95
     # With a blank picture, or another map's, what is left is chance.
     for control in ("blank_image", "other_maps_image"):

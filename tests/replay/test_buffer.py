@@ -221,7 +221,7 @@ def with_first(value):
     [
         (lambda state: state.pop("bases"), "lacks bases"),
         (damage("meta", lambda text: text[:-5]), "not JSON"),
-        (damage("meta", lambda text: text.replace('"version": 2', '"version": 9')), "version 2"),
+        (damage("meta", lambda text: text.replace('"version": 3', '"version": 9')), "version 3"),
         (damage("meta", lambda text: text.replace('"tau": 500.0', '"tau": 7.0')), "another config .*decay"),
         (damage("meta", lambda text: text.replace('"bit_generator": "PCG64"', '"bit_generator": "SFC64"')), "SFC64"),
         (damage("bases", lambda array: array.astype(np.float32)), "bases in the replay state is float32"),

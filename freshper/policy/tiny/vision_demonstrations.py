@@ -14,7 +14,7 @@ from freshper.envs.frozen_lake_image import SYSTEM, FrozenLakeImage, instruction
 from freshper.envs.seeds import train_seed
 from freshper.policy.load import Policy
 from freshper.policy.tiny.demonstrations import Message, Player, draw_reply, encode
-from freshper.policy.tiny.vision_architecture import MERGE, PATCH
+from freshper.policy.tiny.vision_architecture import MERGE, PATCH, VISION_END
 from freshper.replay.images import Album, PackedImage
 
 _CELLS = str.maketrans("SFHG", "__OG")
@@ -31,7 +31,7 @@ class Shown:
     images: tuple[PackedImage, ...]
     """What its image tokens stand for, in order."""
     labels: Tensor
-    """[image tokens] id of the word for what is in that part of the image; -100 for none."""
+    """[T] id of a word that the model shall name at that token, for the sake of looking; -100 for none."""
 
 
 def lake_texts() -> list[str]:
@@ -56,9 +56,8 @@ class LakePictures:
         self._env = FrozenLakeImage(config)
         self._rng = np.random.default_rng(seed)
         self._episodes = 0
-        # One visual token a tile is the case in which labels say what is where.
+        # One visual token a tile is the case in which a label can say what it shows.
         self._labelled = config.cell_pixels == PATCH * MERGE
-        self._words = {word: self._tokenizer.convert_tokens_to_ids(word) for word in "P_OG"}
 
     def draw(self, count: int, player: Player, max_turns: int) -> list[Shown]:
         """The next `count` conversations, longest first."""
@@ -74,10 +73,10 @@ class LakePictures:
         observation, info = env.reset(seed=seed)
         messages: list[Message] = [{"role": "system", "content": info["system"]}]
         images: list[PackedImage] = []
-        labels: list[int] = []
+        words: list[str] = []
         for _ in range(max_turns):
             images.append(album.pack(observation["image"]))
-            labels += self._cells()
+            words += self._words()
             reply = draw_reply(env.actions, good_actions(env), player, self._rng)
             content = self._vision.message(observation["text"], images[-1])
             messages += [{"role": "user", "content": content}, {"role": "assistant", "content": reply}]
@@ -85,13 +84,24 @@ class LakePictures:
             if terminated or truncated:
                 break
         ids, mask = encode(self._tokenizer, messages)
-        return Shown(ids, mask, tuple(images), torch.tensor(labels))
+        return Shown(ids, mask, tuple(images), self._labels(ids, words))
 
-    def _cells(self) -> list[int]:
-        """What every tile of the present picture holds: player, ice, hole or goal."""
-        tiles = list("".join(self._env.desc).translate(_CELLS))
-        tiles[self._env.state] = "P"
+    def _labels(self, ids: Tensor, words: list[str]) -> Tensor:
+        """Words for image tokens and the four tokens after each image, in the order of :meth:`_words`."""
+        labels = torch.full_like(ids, -100)
         if self._labelled:
-            return [self._words[tile] for tile in tiles]
-        pixels = self._config.size * self._config.cell_pixels
-        return [-100] * self._vision.tokens(pixels, pixels)
+            ends = (ids == self._tokenizer.convert_tokens_to_ids(VISION_END)).nonzero()[:, 0]
+            named = ids == self._vision.image_id
+            for offset in range(4):
+                named[ends + offset] = True
+            labels[named] = torch.tensor(self._tokenizer.convert_tokens_to_ids(words))
+        return labels
+
+    def _words(self) -> list[str]:
+        """What every tile of the present picture holds (player, ice, hole or goal), then the rows and columns of player
+        and goal: where a small model is to go is hard to learn from moves alone."""
+        tiles = "".join(self._env.desc).translate(_CELLS)
+        state, size = self._env.state, self._config.size
+        shown = [*tiles[:state], "P", *tiles[state + 1 :]]
+        places = [divmod(state, size), divmod(tiles.index("G"), size)]
+        return [*shown, *(word for row, column in places for word in (f"row{row}", f"col{column}"))]

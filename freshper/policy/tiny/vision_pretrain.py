@@ -1,8 +1,9 @@
 """Pretrain a small vision model on noisy play, as `python -m freshper.policy.pretrain_vision` does.
 
-It clones a player, first on single turns and with a second task that makes it look: at every image token the model
-names what is in that part of the image. Whole episodes follow, since a clone of single turns is lost under a history of
-a few turns, and at last a player that mostly moves at random, which leaves reinforcement learning work to do.
+It clones a player, first an expert in episodes of a few turns and with a second task that makes it look: at every image
+token the model names what is in that part of the image, and after it where player and goal are. Whole episodes of a
+player that moves at random half the time follow: a clone of a few turns is lost under a longer history, and
+reinforcement learning needs work to do.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from freshper.policy.tiny.demonstrations import Player
 from freshper.policy.tiny.pretrain import Phase, Recipe, phase_steps
 from freshper.policy.tiny.vision_demonstrations import Shown
 
-_SLICE_TOKENS = 8192
+_SLICE_TOKENS = 3072
 
 
 class Stream(Protocol):
@@ -37,16 +38,14 @@ class Stream(Protocol):
 class VisionRecipe(Recipe):
     """Everything that decides the base weights, besides the environment."""
 
-    steps: int = 620
+    steps: int = 520
     """Optimiser steps."""
-    cell_weight: float = 1.0
-    """Weight of naming the parts of the image, per label, beside the reply, per token."""
+    label_weight: float = 3.0
+    """Weight of naming what is in the image, per label, beside the reply, per token."""
     phases: tuple[Phase, ...] = field(
         default=(
-            Phase("first turns, expert", 0.55, 96, 1, 1.0),
-            Phase("first turns", 0.15, 96, 1, 0.5),
-            Phase("episodes", 0.20, 24, 10, 0.5),
-            Phase("mostly random", 0.10, 24, 10, 0.25),
+            Phase("short episodes", 0.65, 28, 3, 1.0),
+            Phase("episodes", 0.35, 24, 10, 0.5),
         )
     )
     """Played one after the other."""
@@ -59,7 +58,7 @@ RECIPES: dict[str, tuple[VisionRecipe, FrozenLakeImageConfig]] = {
 
 
 def vision_losses(policy: Policy, batch: list[Shown]) -> tuple[Tensor, Tensor]:
-    """Summed cross-entropies (nats): of the player's tokens, and of the labels of image tokens."""
+    """Summed cross-entropies (nats): of the player's tokens, and of the labels."""
     # Nothing reads the last token; conversations end in one of the player's.
     ids = pad_sequence([shown.ids for shown in batch], batch_first=True)
     mask = pad_sequence([shown.mask for shown in batch], batch_first=True)[:, 1:]
@@ -67,10 +66,11 @@ def vision_losses(policy: Policy, batch: list[Shown]) -> tuple[Tensor, Tensor]:
     vision = policy.look(inputs, [shown.images for shown in batch])
     hidden = policy.hidden(inputs, vision, use_cache=False)
     replies = cross_entropy(policy.logits(hidden[mask]), ids[:, 1:][mask], reduction="sum")
-    labels = torch.cat([shown.labels for shown in batch])
-    if vision is None or not (labels >= 0).any():
+    labels = pad_sequence([shown.labels for shown in batch], batch_first=True, padding_value=-100)[:, :-1]
+    named = labels >= 0
+    if not named.any():
         return replies, replies.new_zeros(())
-    return replies, cross_entropy(policy.logits(hidden[vision.placeholders]), labels, reduction="sum")
+    return replies, cross_entropy(policy.logits(hidden[named]), labels[named], reduction="sum")
 
 
 def pretrain_vision(
@@ -101,10 +101,10 @@ def pretrain_vision(
             labels = max(1, sum(int((shown.labels >= 0).sum()) for shown in batch))
             total = named = 0.0
             for part in _slices(batch):
-                replies, cells = vision_losses(policy, part)
-                (replies / tokens + recipe.cell_weight * cells / labels).backward()
+                replies, words = vision_losses(policy, part)
+                (replies / tokens + recipe.label_weight * words / labels).backward()
                 total += replies.item() / tokens
-                named += cells.item() / labels
+                named += words.item() / labels
             torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
             optimizer.step()
             schedule.step()

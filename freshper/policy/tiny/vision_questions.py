@@ -28,7 +28,11 @@ DIAGRAMS = GeoQAConfig()
 SHAPES = GeoQAConfig(name="easy_vqa", data="easy_vqa", max_turns=1, reward="binary")
 TASKS = (DIAGRAMS, SHAPES)
 """What one base knows a little of: the environments `env=geoqa` and `env=easy_vqa`."""
-RECIPE = VisionRecipe(steps=320, phases=(Phase("looking", 0.75, 96, 1, 1.0), Phase("mostly guesses", 0.25, 48, 3, 0.3)))
+RECIPE = VisionRecipe(
+    steps=320,
+    label_weight=1.0,
+    phases=(Phase("looking", 0.75, 96, 1, 1.0), Phase("mostly guesses", 0.25, 48, 3, 0.3)),
+)
 """First right answers, and how much is drawn in each part of the picture; then episodes in which most tries are
 guesses, so that reinforcement learning has work to do."""
 VOCABULARY = 640
@@ -66,7 +70,7 @@ class QuestionPictures:
         self._guesses = [_answers_by_kind(config) for config in configs]
         self._rng = np.random.default_rng(seed)
         self._episodes = 0
-        self._digits = policy.tokenizer.convert_tokens_to_ids(list("0123456789"))
+        self._digits = torch.tensor(policy.tokenizer.convert_tokens_to_ids(list("0123456789")))
 
     def draw(self, count: int, player: Player, max_turns: int) -> list[Shown]:
         """The next `count` conversations, longest first."""
@@ -92,8 +96,10 @@ class QuestionPictures:
             if terminated or truncated:
                 break
         ids, mask = encode(self._tokenizer, messages)
-        labels = [self._digits[ink] for image in images for ink in ink_in_parts(image.pixels(), PATCH * MERGE)]
-        return Shown(ids, mask, tuple(images), torch.tensor(labels))
+        labels = torch.full_like(ids, -100)
+        drawn = [ink for image in images for ink in ink_in_parts(image.pixels(), PATCH * MERGE)]
+        labels[ids == self._vision.image_id] = self._digits[drawn]
+        return Shown(ids, mask, tuple(images), labels)
 
     def _reply(self, env: GeoQA, guesses: list[str], player: Player) -> str:
         broken = self._rng.random() < player.malformed_probability
@@ -125,8 +131,15 @@ def _answers_by_kind(config: GeoQAConfig) -> dict[str, list[str]]:
     return dict(answers)
 
 
-class BlankQuestions(GeoQA):
-    """The control: the same questions, and every picture an even grey."""
+class OtherPictures(GeoQA):
+    """The control: each question with the picture of another item, so that only the words can help."""
 
-    def _observe(self, text: str) -> dict[str, Any]:
-        return {"text": text, "image": np.full_like(self._image, 128)}
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Ask the question of `seed`, show another picture."""
+        observation, info = super().reset(seed=seed, options=options)
+        if seed is not None:
+            other = load_items(self.config).at(int(np.random.default_rng(seed).integers(self.config.eval_seed)))
+            self._image = other.picture.pixels(self.config.image_size, self.config.fit)
+        return {**observation, "image": self._image.copy()}, info
