@@ -124,8 +124,8 @@ def _draw_triangle(canvas: Canvas, shape: tuple[int, ...]) -> None:
     left, right = shape
     top = canvas.triangle(left, right)
     canvas.text(top, "x")
-    canvas.text((0.02, 0.93), f"{left}°", "l")
-    canvas.text((0.98, 0.93), f"{right}°", "r")
+    canvas.text((0.02, 0.915), f"{left}°", "l")
+    canvas.text((0.98, 0.915), f"{right}°", "r")
 
 
 _KINDS: dict[DiagramTask, _Kind] = {

@@ -12,7 +12,7 @@ from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.envs.geo.items import Item, load_items
 from freshper.envs.geo.match import is_right
 from freshper.envs.math.reply import final_answer
-from freshper.envs.observation import Image, image_space
+from freshper.envs.observation import image_space
 from freshper.envs.text_space import AnyText
 
 SYSTEM = "You answer questions about pictures."
@@ -61,10 +61,10 @@ class GeoQA(gymnasium.Env[dict[str, Any], str]):
         """
         self._items.check()
 
-    def longest_first_messages(self) -> list[tuple[str, dict[str, Any]]]:
-        """System message and first observation of the longest questions."""
+    def longest_first_messages(self) -> list[tuple[str, str]]:
+        """System and first user message of the longest questions."""
         items = self._items.longest(lambda item: len(item.question))
-        return [(SYSTEM, {"text": first_message(item, self.config), "image": self._show(item)}) for item in items]
+        return [(SYSTEM, first_message(item, self.config)) for item in items]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -74,7 +74,7 @@ class GeoQA(gymnasium.Env[dict[str, Any], str]):
         if seed is None:
             seed = int(self.np_random.integers(self.config.train_seed, self.config.eval_seed))
         self._item = self._items.at(seed)
-        self._image = self._show(self._item)
+        self._image = self._item.picture.pixels(self.config.image_size, self.config.fit)
         self._turn = 0
         self._over = False
         info = {"system": SYSTEM, "valid": True, "success": False, "turn": 0}
@@ -110,9 +110,6 @@ class GeoQA(gymnasium.Env[dict[str, Any], str]):
 
     def _observe(self, text: str) -> dict[str, Any]:
         return {"text": text, "image": self._image.copy()}
-
-    def _show(self, item: Item) -> Image:
-        return item.picture.pixels(self.config.image_size, self.config.fit)
 
 
 def first_message(item: Item, config: GeoQAConfig) -> str:
