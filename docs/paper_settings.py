@@ -91,7 +91,7 @@ def _value(config: Mapping[str, Any], key: str) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
 
 
 def main() -> int:
