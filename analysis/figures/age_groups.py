@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.figures.options import FigureOptions, blocks_of, check_number
-from analysis.figures.style import Style, arm_styles
+from analysis.figures.options import FigureOptions, blocks_of
+from analysis.figures.style import Style, arm_styles, check_number
 from analysis.findings import AnalysisError
 from analysis.load.ages import FIELDS
 from analysis.load.record import RunRecord

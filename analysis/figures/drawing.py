@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
-from freshper.records.atomic import write_bytes, write_text
+from analysis.figures.pictures import Picture, write_picture
 
 SINGLE, DOUBLE = (5.2, 3.9), (7.8, 4.0)
 """Width and height in inches of figures with one and with two panels."""
@@ -94,6 +94,11 @@ class Drawing:
             self.figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
         return buffer.getvalue()
 
+    def picture(self, pdf: bool) -> Picture:
+        """Finished: as PNG, and as PDF if asked for."""
+        wide = len(self.figure.axes) > 1 and float(self.figure.get_figwidth()) > 7
+        return Picture(self.name, self.title, self.caption, wide, self.png(), self.pdf() if pdf else None)
+
     def _repr_png_(self) -> bytes:
         """Shown by notebooks."""
         return self.png()
@@ -155,9 +160,4 @@ def _columns(labels: Sequence[str], width: float) -> int:
 
 def write_drawing(drawing: Drawing, folder: Path) -> list[Path]:
     """Write `<folder>/<name>.png`, `.pdf` and `.txt` (title and caption); returns the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{drawing.name}.{ending}" for ending in ("png", "pdf", "txt")]
-    write_bytes(paths[0], drawing.png())
-    write_bytes(paths[1], drawing.pdf())
-    write_text(paths[2], f"{drawing.title}. {drawing.caption}\n")
-    return paths
+    return write_picture(drawing.picture(pdf=True), folder)

@@ -41,10 +41,10 @@ def digest(data: Mapping[str, bytes]) -> str:
 
 
 @functools.cache
-def code_digest() -> str:
-    """Changes with the code in this package, which decides what is made of a file."""
+def code_digest(folder: Path = Path(__file__).parent) -> str:
+    """Changes with the code (and tables of data) in a package; this one decides what is made of a file."""
     state = hashlib.sha1()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    for file in sorted([*folder.rglob("*.py"), *folder.rglob("*.csv")]):
         state.update(file.read_bytes())
     return state.hexdigest()
 
