@@ -25,9 +25,10 @@ RUNS = {
     "replay_ratio": (1 + 3 * 4, 3),
     "alpha_tau": (1 + 3 * 4, 3),
     "seeds": (4, 10),
+    "tasks": (1, 2),  # FreshPER alone
 }
 SCALES = ("cpu", "paper")
-TASKS = {("main_table", "paper"): 7}
+TASKS = {("main_table", "paper"): 7, ("tasks", "cpu"): 9, ("tasks", "paper"): 9}
 """Tasks of an experiment, where there are several."""
 TINY = (
     "env=frozenlake", "model=tiny", "iterations=1", "rollout.episodes=4", "rollout.max_new_tokens=4", "env.max_turns=2",
@@ -55,7 +56,7 @@ def test_every_setting_composes_and_validates(name, scale):
     assert {config.scale.name for config in configs} == {scale}
     assert len(configs) == RUNS[name][0] * TASKS.get((name, scale), 1)
     assert len({config.env.name for config in configs}) == TASKS.get((name, scale), 1)
-    assert "on_policy" in {config.variant.name for config in configs}
+    assert name == "tasks" or "on_policy" in {config.variant.name for config in configs}
     text = (CONF_DIR / "experiment" / f"{name}.yaml").read_text()
     assert f"python run.py -m +experiment={name} scale=cpu" in text
 
