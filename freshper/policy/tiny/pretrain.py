@@ -79,6 +79,17 @@ RECIPES: dict[str, tuple[Recipe, GameConfig]] = {
         ),
         SokobanConfig(),
     ),
+    "sokoban_hard": (
+        Recipe(
+            steps=1000,
+            phases=(
+                Phase("short episodes, good moves", 0.62, 32, 3, 0.6, teaches_all=False),
+                Phase("episodes, good moves", 0.28, 10, 20, 0.75, teaches_all=False),
+                Phase("episodes, often random", 0.1, 10, 20, 0.5),
+            ),
+        ),
+        SokobanConfig(name="sokoban_hard", size=8, boxes=2, min_moves=4, max_moves=16, max_turns=20),
+    ),
     "cliff_walking": (
         Recipe(
             steps=180,
