@@ -104,9 +104,8 @@ def test_the_base_that_ships_sees_and_leaves_room_to_learn():
     assert (folder / "model.safetensors").stat().st_size < 2 * 2**20
     measured = json.loads((folder / "recipe.json").read_text())["measured"]
     for task in ("geoqa", "easy_vqa"):
-        scores = {name: metrics["success"] for name, metrics in measured[task].items()}
-        assert scores["sampled"] > scores["other_pictures"] + 0.05
-        assert scores["sampled"] < 0.75
+        assert 0.3 <= measured[task]["sampled"]["success"] <= 0.6
+    assert measured["geoqa"]["sampled"]["success"] > measured["geoqa"]["other_pictures"]["success"] + 0.1
     policy = load_policy(ModelConfig(kind="tiny", base="geoqa", device="cpu"))
     assert policy.vision is not None and policy.tokenizer.tokenize("What is the area?") == [
         "What", "Ġis", "Ġthe", "Ġarea", "?",
