@@ -6,6 +6,7 @@ Only the parser is here, so that help answers at once; each command imports what
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import sys
 from pathlib import Path
@@ -163,4 +164,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(50_000, 20, 50)  # thousands of runs are loaded and stay: searching them for garbage is in vain
     sys.exit(main())
