@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from analysis.figures.age_groups import COMMON, Group, age_groups
 from analysis.figures.bands import BAND_FROM, spread
 from analysis.figures.curves import faint_lines
-from analysis.figures.drawing import Drawing, canvas, figure_of, heading, legend_below, legends_below
+from analysis.figures.drawing import Drawing, canvas, figure_of, heading, legend_below
 from analysis.figures.fits import Decay, Line, fit_decay, fit_line, jackknife
 from analysis.figures.options import BANDS, FigureOptions, file_name
 from analysis.load.ages import LIMIT
@@ -86,17 +86,17 @@ def staleness(study: Study, options: FigureOptions) -> list[Drawing]:
             axes[1].set_ylabel("KL estimate per token, nats")
             axes[1].axhline(0, color="black", linewidth=0.6)
             heading(axes, title, "marks: measured, hollow: few data; dotted: fit of a exp(-age / T) and of b + c age")
-            handles = [group.style.handle() for group in groups]
-            told = [
-                [f"{group.label}: {text}" for group, text in zip(groups, decay_texts, strict=True)],
-                [f"{group.name}: {text}" for group, text in zip(groups, line_texts, strict=True)],
+            labels = [
+                f"{group.label}: {decay}; KL: {line}"
+                for group, decay, line in zip(groups, decay_texts, line_texts, strict=True)
             ]
-            legends_below(axes, [(handles, texts) for texts in told])
+            legend_below(axes, [group.style.handle() for group in groups], labels)
         text = (
             "Left: effective sample size of replayed trajectories as a share of their number, 1 / (1 + v) with the "
             "variance v of the ratios of whole trajectories pooled over replay batches (Kong 1992), and the weighted "
             "least-squares fit of a exp(-age / T); [ ] is the 95 % jackknife interval over runs of T. Right: KL of the "
-            "current policy from the one that made the trajectories, per token, with the fit of b + c age. "
+            "current policy from the one that made the trajectories, per token, with the fit of b + c age. Ages are "
+            "pooled over the whole run, in which the policy need not move at one speed. "
             f"{_verdict(groups, decays, 'exponential')} {_verdict(groups, lines, 'line')} {_bars_text(options)} {BIAS}"
         )
         drawings.append(Drawing(file_name("staleness", block.label, suffix), title, text, figure_of(axes)))

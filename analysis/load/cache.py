@@ -127,7 +127,7 @@ def _write(path: Path, entries: Mapping[str, Entry]) -> None:
         )
         iterations.append(columns.iterations)
         values.append(columns.values.reshape(-1))
-        present.append(columns.present.reshape(-1))
+        present.append(np.packbits(columns.present.reshape(-1)))
         ages.append(np.empty(0) if pooled is None else pooled.table.reshape(-1))
     # default=str: YAML knows dates, which stay what they look like.
     head = json.dumps({"code": code_digest(), "index": index}, default=str).encode()
@@ -138,7 +138,7 @@ def _write(path: Path, entries: Mapping[str, Entry]) -> None:
             head=np.frombuffer(head, np.uint8),
             iterations=np.concatenate([*iterations, np.empty(0, np.int64)]),
             values=np.concatenate([*values, np.empty(0)]),
-            present=np.concatenate([*present, np.empty(0, bool)]),
+            present=np.concatenate([*present, np.empty(0, np.uint8)]),
             ages=np.concatenate([*ages, np.empty(0)]),
         )
 
@@ -153,6 +153,12 @@ class _Reader:
         """The next piece, in this shape."""
         begin, self._at = self._at, self._at + math.prod(shape)
         return self._array[begin : self._at].reshape(shape)
+
+
+def _bits(packed: _Reader, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """The next piece of truth values, eight to a byte."""
+    size = math.prod(shape)
+    return np.unpackbits(packed.take((size + 7) // 8), count=size).view(bool).reshape(shape)
 
 
 def _read(path: Path) -> dict[str, Entry]:
@@ -175,7 +181,7 @@ def _read(path: Path) -> dict[str, Entry]:
         parsed = Parsed(
             item["config"],
             item["provenance"],
-            Columns(iterations.take(rows), names, values.take(*shape), present.take(*shape)),
+            Columns(iterations.take(rows), names, values.take(*shape), _bits(present, shape)),
             Damage(damage["torn"], tuple(damage["lines"]), damage["superseded"], tuple(damage["ignored"])),
             item["unreadable"],
             Facts(**item["facts"]),

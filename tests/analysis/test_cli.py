@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
+from analysis.__main__ import TABLE_NAMES, main
+from analysis.tables.build import TABLES
 from tests.analysis.runs import curve_rows, write_arms, write_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -146,6 +147,10 @@ def test_a_nan_is_seen_everywhere(tmp_path, capsys):
     assert "eval/success is nan in 1 rows, first at iteration 40" in capsys.readouterr().out
     assert main(["figure", "all", *common, "--out", str(tmp_path / "out")]) == 0
     assert main(["report", *common, "--out", str(tmp_path / "report.html")]) == 0
+
+
+def test_every_table_has_a_name_on_the_command_line():
+    assert set(TABLE_NAMES) == {"all", *TABLES}
 
 
 def test_a_wrong_table_name_lists_the_names(capsys):
