@@ -1,12 +1,13 @@
-"""Steps a second of the text games, rooms a second of Sokoban, and the share of a training iteration that games take.
+"""Steps a second of the games and picture questions, rooms a second of Sokoban, and their share of training time.
 
-    python benchmarks/environments.py             # all games, one thread, about a minute
-    python benchmarks/environments.py --share     # also train three iterations of each game
+    python benchmarks/environments.py             # all of them, one thread, two minutes
+    python benchmarks/environments.py --share     # also train three iterations of each
 
-A step is a reply read, played and answered with the next observation; resets are part of it, as in training. Replies
-are legal moves at random. Rooms: `uncached` makes a layout and its starts for each room; `disk` reads whole layouts
-from a warm cache (each has up to 256 rooms, counted as one); `memory` is `reset(seed)` as training calls it, the first
-observation included.
+A step is a reply read, played and answered with the next observation, picture included; resets are part of it, as in
+training. Replies are legal moves at random, and to questions a wrong number. `frozenlake_vlm_64` has gymnasium's own
+pixels, `frozenlake_gymnasium` is its game and renderer (pygame); `geoqa_256` has pictures as large as public runs have.
+Rooms: `uncached` makes a layout and its starts for each room; `disk` reads whole layouts from a warm cache (each has up
+to 256 rooms, counted as one); `memory` is `reset(seed)` as training calls it, the first observation included.
 """
 
 from __future__ import annotations
@@ -25,13 +26,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from freshper.threads import before_torch  # noqa: E402
 
-GAMES = ("frozenlake", "sokoban_simple", "sokoban_hard", "cliffwalking")
+GAMES = ("frozenlake", "sokoban_simple", "sokoban_hard", "cliffwalking", "frozenlake_vlm", "geoqa", "easy_vqa")
+LARGE = {
+    "frozenlake_vlm_64": ["env=frozenlake_vlm", "env.cell_pixels=64"],
+    "geoqa_256": ["env=geoqa", "env.image_size=256"],
+}
+PEER = "frozenlake_gymnasium"
+ANY_MODEL = ["model=hf", "model.path=org/name"]
+"""None is loaded: a config has to name one."""
 ROOMS = ("sokoban_simple", "sokoban_hard")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--env", nargs="+", default=list(GAMES), choices=GAMES, help="games to measure")
+    parser.add_argument(
+        "--env", nargs="+", default=[*GAMES, *LARGE, PEER], choices=[*GAMES, *LARGE, PEER], help="what to measure"
+    )
     parser.add_argument("--seconds", type=float, default=1.0, help="length of each of five repeats (default 1)")
     parser.add_argument("--share", action="store_true", help="also train, and show the share of an iteration")
     options = parser.parse_args()
@@ -42,18 +52,18 @@ def main() -> None:
         for name in [name for name in options.env if name in ROOMS]:
             rates = _rooms(name, options.seconds)
             print(
-                f"{name:<16}rooms/s   uncached {rates[0]:,.0f}   disk {rates[1]:,.0f}   memory {rates[2]:,.0f}",
+                f"{name:<22}rooms/s   uncached {rates[0]:,.0f}   disk {rates[1]:,.0f}   memory {rates[2]:,.0f}",
                 flush=True,
             )
         for name in options.env:
-            steps, resets = _steps(name, options.seconds)
+            steps, resets = _peer(options.seconds) if name == PEER else _steps(name, options.seconds)
             print(
-                f"{name:<16}steps/s   {steps:,.0f}   ({1e6 / steps:.0f} us a step, {resets:,.0f} episodes/s)",
+                f"{name:<22}steps/s   {steps:,.0f}   ({1e6 / steps:.0f} us a step, {resets:,.0f} episodes/s)",
                 flush=True,
             )
-        for name in options.env if options.share else []:
+        for name in [name for name in options.env if name in GAMES] if options.share else []:
             share, env_ms, iteration = _share(name)
-            print(f"{name:<16}share     {share:.1%} of an iteration ({env_ms:.0f} ms of {iteration:.2f} s)", flush=True)
+            print(f"{name:<22}share     {share:.1%} of an iteration ({env_ms:.0f} ms of {iteration:.2f} s)", flush=True)
 
 
 def _rate(work: Callable[[], int], seconds: float) -> float:
@@ -74,7 +84,7 @@ def _rooms(name: str, seconds: float) -> tuple[float, float, float]:
     from freshper.envs.sokoban import SokobanText
     from freshper.envs.sokoban_layouts import draw_starts
 
-    config = compose_config([f"env={name}", "model.base=frozen_lake"]).env
+    config = compose_config([f"env={name}", *ANY_MODEL]).env
     assert isinstance(config, SokobanConfig)
     index = iter(range(1_000_000))
 
@@ -106,11 +116,13 @@ def _steps(name: str, seconds: float) -> tuple[float, float]:
     import numpy as np
 
     from freshper.config.compose import compose_config
+    from freshper.config.envs.geoqa import GeoQAConfig
     from freshper.envs.make import make_env
 
-    config = compose_config([f"env={name}", "model.base=frozen_lake"]).env
+    config = compose_config([*LARGE.get(name, [f"env={name}"]), *ANY_MODEL]).env
     env: Any = make_env(config)
-    replies = [f"<answer>{action}</answer>" for action in env.actions]
+    answers = ["99999"] * 4 if isinstance(config, GeoQAConfig) else env.actions
+    replies = [f"<answer>{answer}</answer>" for answer in answers]
     rng = np.random.default_rng(0)
     choices = iter(rng.integers(4, size=20_000_000).tolist())
     seeds = iter(range(1_000_000))
@@ -128,6 +140,34 @@ def _steps(name: str, seconds: float) -> tuple[float, float]:
 
     for _ in range(2000 if name in ROOMS else 1):  # rooms come into memory
         env.reset(seed=next(seeds))
+    began = time.perf_counter()
+    rate = _rate(episode, seconds)
+    return rate, episodes[0] / (time.perf_counter() - began)
+
+
+def _peer(seconds: float) -> tuple[float, float]:
+    """gymnasium's FrozenLake on random maps of its own, drawn after each step; at most ten steps an episode."""
+    import numpy as np
+    from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv, generate_random_map
+
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    choices = iter(np.random.default_rng(0).integers(4, size=20_000_000).tolist())
+    maps = [generate_random_map(4, seed=seed) for seed in range(200)]
+    env = FrozenLakeEnv(desc=maps[0], is_slippery=False, render_mode="rgb_array")
+    episodes = [0]
+
+    def episode() -> int:
+        env.desc = np.asarray(maps[episodes[0] % len(maps)], dtype="c")
+        env.reset()
+        episodes[0] += 1
+        env.render()
+        turns, terminated = 0, False
+        while turns < 10 and not terminated:
+            _, _, terminated, _, _ = env.step(next(choices))
+            env.render()
+            turns += 1
+        return turns
+
     began = time.perf_counter()
     rate = _rate(episode, seconds)
     return rate, episodes[0] / (time.perf_counter() - began)

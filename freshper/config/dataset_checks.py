@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from freshper.config.envs.dataset import DatasetSection
+from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.config.envs.math import MathConfig
 from freshper.config.envs.search import SearchConfig
 from freshper.config.errors import Issue
+
+READABLE = 128
+"""Fewest pixels of a picture in which written numbers can be read."""
 
 
 def check_math(env: MathConfig) -> Iterator[Issue]:
@@ -22,16 +26,26 @@ def check_math(env: MathConfig) -> Iterator[Issue]:
             smallest, largest = getattr(env, low), getattr(env, high)
             if smallest > largest:
                 yield Issue(f"env.{low}", f"expected at most env.{high} = {largest}", smallest, (f"env.{high}",))
-        repeated = sorted({task for task in env.tasks if env.tasks.count(task) > 1})
-        if repeated:
-            yield Issue("env.tasks", f"names {', '.join(repeated)} twice; expected each task once", list(env.tasks))
-        if env.evaluate_on == "train":
+        yield from _tasks(env.tasks)
+        yield from _endless(env)
+    yield from _rows(env)
+
+
+def check_geoqa(env: GeoQAConfig) -> Iterator[Issue]:
+    """Problems of questions about pictures beyond single values."""
+    if env.data == "easy_vqa":
+        yield from _package("easy_vqa", "data", "env.data", env.data)
+        if env.source != "embedded":
+            yield Issue("env.data", f"is read with env.source = embedded, not {env.source}", env.data, ("env.source",))
+    elif env.source == "embedded":
+        yield from _tasks(env.tasks)
+        yield from _endless(env)
+        if "triangle" in env.tasks and env.image_size < READABLE:
             yield Issue(
-                "env.evaluate_on",
-                "generated problems have no end, hence no training set to evaluate on; expected held_out, or another "
-                "env.source",
-                env.evaluate_on,
-                ("env.source",),
+                "env.image_size",
+                f"expected at least {READABLE}: the angles of env.tasks = triangle are written into the picture",
+                env.image_size,
+                ("env.tasks",),
             )
     yield from _rows(env)
 
@@ -66,6 +80,24 @@ def check_search(env: SearchConfig) -> Iterator[Issue]:
         if address.scheme not in ("http", "https") or not address.hostname:
             yield Issue("env.url", "expected an address such as http://127.0.0.1:8000/retrieve", env.url)
     yield from _rows(env)
+
+
+def _tasks(tasks: Sequence[str]) -> Iterator[Issue]:
+    repeated = sorted({task for task in tasks if tasks.count(task) > 1})
+    if repeated:
+        yield Issue("env.tasks", f"names {', '.join(repeated)} twice; expected each task once", list(tasks))
+
+
+def _endless(env: DatasetSection) -> Iterator[Issue]:
+    """Generated instances are drawn anew for every seed."""
+    if env.evaluate_on == "train":
+        yield Issue(
+            "env.evaluate_on",
+            "generated problems have no end, hence no training set to evaluate on; expected held_out, or another "
+            "env.source",
+            env.evaluate_on,
+            ("env.source",),
+        )
 
 
 def _package(module: str, extra: str, key: str, value: str) -> Iterator[Issue]:

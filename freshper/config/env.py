@@ -9,6 +9,7 @@ from pydantic import Field
 from freshper.config.envs.cliff_walking import CliffWalkingConfig
 from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
+from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.config.envs.gym import GymConfig
 from freshper.config.envs.math import MathConfig
 from freshper.config.envs.search import SearchConfig
@@ -21,6 +22,7 @@ EnvConfig = Annotated[
     | CliffWalkingConfig
     | MathConfig
     | SearchConfig
+    | GeoQAConfig
     | GymConfig,
     Field(discriminator="family"),
 ]

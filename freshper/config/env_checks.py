@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from freshper.config.dataset_checks import check_math, check_search
+from freshper.config.dataset_checks import check_geoqa, check_math, check_search
 from freshper.config.env import EnvConfig
+from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.config.envs.gym import GymConfig
 from freshper.config.envs.math import MathConfig
 from freshper.config.envs.search import SearchConfig
@@ -19,6 +20,8 @@ def check_env(env: EnvConfig) -> Iterator[Issue]:
         yield from _sokoban(env)
     elif isinstance(env, MathConfig):
         yield from check_math(env)
+    elif isinstance(env, GeoQAConfig):
+        yield from check_geoqa(env)
     elif isinstance(env, SearchConfig):
         yield from check_search(env)
     elif isinstance(env, GymConfig):

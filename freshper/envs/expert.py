@@ -10,6 +10,7 @@ from freshper.envs import lake_map
 from freshper.envs.cliff_walking import COLUMNS, GOAL, ROWS, CliffWalkingText
 from freshper.envs.frozen_lake import FrozenLakeText
 from freshper.envs.frozen_lake_image import FrozenLakeImage
+from freshper.envs.geo.env import REPLY, GeoQA
 from freshper.envs.lake_map import goal_distances
 from freshper.envs.sokoban import SokobanText
 from freshper.envs.sokoban_search import ACTIONS as SOKOBAN_ACTIONS
@@ -29,6 +30,11 @@ def good_actions(env: Game) -> tuple[int, ...]:
     if isinstance(env, CliffWalkingText):
         return cliff_actions(env.state)
     return sokoban_actions(env)
+
+
+def right_reply(env: GeoQA) -> str:
+    """Return the reply that gives the right answer to the question about a picture."""
+    return REPLY.format(env.item.answer)
 
 
 def optimal_actions(desc: list[str]) -> list[tuple[int, ...]]:

@@ -10,6 +10,7 @@ from freshper.config.env import EnvConfig
 from freshper.config.envs.cliff_walking import CliffWalkingConfig
 from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
+from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.config.envs.gym import GymConfig
 from freshper.config.envs.math import MathConfig
 from freshper.config.envs.search import SearchConfig
@@ -17,6 +18,7 @@ from freshper.config.envs.sokoban import SokobanConfig
 from freshper.envs.cliff_walking import CliffWalkingText
 from freshper.envs.frozen_lake import FrozenLakeText
 from freshper.envs.frozen_lake_image import FrozenLakeImage
+from freshper.envs.geo.env import GeoQA
 from freshper.envs.gym import GymText
 from freshper.envs.math.env import MathText
 from freshper.envs.search.env import SearchText
@@ -28,6 +30,7 @@ gymnasium.register(id="freshper/Sokoban-v0", entry_point="freshper.envs.sokoban:
 gymnasium.register(id="freshper/CliffWalking-v0", entry_point="freshper.envs.cliff_walking:CliffWalkingText")
 gymnasium.register(id="freshper/Math-v0", entry_point="freshper.envs.math.env:MathText")
 gymnasium.register(id="freshper/Search-v0", entry_point="freshper.envs.search.env:SearchText")
+gymnasium.register(id="freshper/GeoQA-v0", entry_point="freshper.envs.geo.env:GeoQA")
 
 
 def make_env(config: EnvConfig) -> gymnasium.Env[Any, str]:
@@ -45,5 +48,7 @@ def make_env(config: EnvConfig) -> gymnasium.Env[Any, str]:
             return MathText(config)
         case SearchConfig():
             return SearchText(config)
+        case GeoQAConfig():
+            return GeoQA(config)
         case GymConfig():
             return GymText(config)

@@ -33,7 +33,12 @@ class Split(Generic[T]):
         return self.train[seed % len(self.train)]
 
 
-def load_split(config: DatasetSection, read: Callable[[Row, str], T], question: Callable[[T], str]) -> Split[T]:
+def load_split(
+    config: DatasetSection,
+    read: Callable[[Row, str], T],
+    question: Callable[[T], str],
+    unit: Callable[[T], str] | None = None,
+) -> Split[T]:
     """Load all rows of `source: hub` or `folder`.
 
     Questions are compared without regard to case and spacing; what evaluation asks is left out of training, unless
@@ -43,6 +48,7 @@ def load_split(config: DatasetSection, read: Callable[[Row, str], T], question: 
         config: where the rows are.
         read: makes an instance of a row; gets the row and where it stands, and raises EnvError.
         question: text of an instance.
+        unit: what the two sides do not share, where that is more than the question: a picture that several ask about.
 
     Raises:
         EnvError: no such folder or files, a broken file, a row that `read` refuses, nothing left of a split.
@@ -51,16 +57,18 @@ def load_split(config: DatasetSection, read: Callable[[Row, str], T], question: 
     train_name, eval_name = (
         (config.train_split, config.eval_split) if config.source == "hub" else (config.train_files, config.eval_files)
     )
+    apart = unit or (lambda item: same_text(question(item)))
     train = _distinct((read(row, where) for row, where in load(config, train_name)), question)
     if config.evaluate_on == "train":
-        kept = list(train.values())[: config.max_train]
+        kept = train[: config.max_train]
         return Split(_some(kept, config, "train"), _some(kept, config, "train"), config)
     if eval_name is None:
-        evaluation = {key: item for key, item in train.items() if held_out(key, config.holdout)}
+        evaluation = [item for item in train if held_out(apart(item), config.holdout)]
     else:
         evaluation = _distinct((read(row, where) for row, where in load(config, eval_name)), question)
-    kept = [item for key, item in train.items() if key not in evaluation][: config.max_train]
-    return Split(_some(kept, config, "train"), _some(list(evaluation.values()), config, "evaluation"), config)
+    asked = set(map(apart, evaluation))
+    kept = [item for item in train if apart(item) not in asked][: config.max_train]
+    return Split(_some(kept, config, "train"), _some(evaluation, config, "evaluation"), config)
 
 
 def held_out(text: str, share: float) -> bool:
@@ -73,11 +81,11 @@ def same_text(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _distinct(items: Iterator[T], question: Callable[[T], str]) -> dict[str, T]:
+def _distinct(items: Iterator[T], question: Callable[[T], str]) -> list[T]:
     found: dict[str, T] = {}
     for item in items:
         found.setdefault(same_text(question(item)), item)
-    return found
+    return list(found.values())
 
 
 def _some(items: list[T], config: DatasetSection, name: str) -> list[T]:
@@ -177,6 +185,9 @@ def _hub_rows(config: DatasetSection, split: str) -> Iterator[tuple[Row, str]]:
     name = f"{config.hub}" + (f" ({config.subset})" if config.subset else "")
     try:
         rows = datasets.load_dataset(config.hub, config.subset, split=split)
+        for key, feature in rows.features.items():
+            if isinstance(feature, datasets.Image):  # kept encoded: decoded, a data set may not fit into memory
+                rows = rows.cast_column(key, datasets.Image(decode=False))
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         reason = str(error).splitlines()[0] if str(error) else repr(error)
         raise EnvError(

@@ -7,15 +7,16 @@ import pytest
 
 from freshper.config.compose import compose_config
 from freshper.config.env_checks import check_env
+from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.config.envs.math import MathConfig
 from freshper.config.envs.search import SearchConfig
 
 
-def found(env: MathConfig | SearchConfig) -> dict[str, str]:
+def found(env: MathConfig | SearchConfig | GeoQAConfig) -> dict[str, str]:
     return {issue.key: issue.expected for issue in check_env(env)}
 
 
-@pytest.mark.parametrize("row", ["gsm8k", "aime", "nq_search"])
+@pytest.mark.parametrize("row", ["gsm8k", "aime", "nq_search", "geoqa"])
 @pytest.mark.parametrize(("scale", "source"), [("cpu", "embedded"), ("paper", "hub")])
 def test_every_row_resolves_at_both_scales(row: str, scale: str, source: str) -> None:
     config = compose_config([f"env={row}", f"scale={scale}", "model=hf", "model.path=org/name"])
@@ -33,6 +34,12 @@ def test_every_row_resolves_at_both_scales(row: str, scale: str, source: str) ->
         (MathConfig(source="hub"), "env.hub", "org/name"),
         (MathConfig(source="folder"), "env.folder", "a folder of data files"),
         (MathConfig(source="folder", folder="/nowhere"), "env.folder", "no such folder"),
+        (GeoQAConfig(tasks=("area", "area")), "env.tasks", "area twice"),
+        (GeoQAConfig(evaluate_on="train"), "env.evaluate_on", "have no end"),
+        (GeoQAConfig(tasks=("triangle",)), "env.image_size", "at least 128"),
+        (GeoQAConfig(source="hub", hub="a/b", data="easy_vqa"), "env.data", "env.source = embedded, not hub"),
+        (GeoQAConfig(source="hub"), "env.hub", "org/name"),
+        (GeoQAConfig(source="folder", folder="/nowhere"), "env.folder", "no such folder"),
         (SearchConfig(hops=(1, 4)), "env.hops", "any of 1, 2, 3"),
         (SearchConfig(corpus="/nowhere.jsonl"), "env.corpus", "no such file"),
         (SearchConfig(source="hub", hub="a/b", retriever="bm25"), "env.corpus", "env.retriever = bm25 expects"),
@@ -42,6 +49,11 @@ def test_every_row_resolves_at_both_scales(row: str, scale: str, source: str) ->
 )
 def test_conflicts_are_named(env: Any, key: str, expected: str) -> None:
     assert expected in found(env)[key]
+
+
+def test_pictures_without_conflicts() -> None:
+    assert not found(GeoQAConfig()) and not found(GeoQAConfig(data="easy_vqa", evaluate_on="train"))
+    assert not found(GeoQAConfig(tasks=("triangle",), image_size=128))
 
 
 def test_files_are_looked_at(tmp_path: Path) -> None:
@@ -60,5 +72,6 @@ def test_files_are_looked_at(tmp_path: Path) -> None:
 def test_missing_packages_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "freshper[math]" in found(MathConfig())["env.source"]
+    assert "freshper[data]" in found(GeoQAConfig(data="easy_vqa"))["env.data"]
     assert "freshper[search]" in found(SearchConfig())["env.retriever"]
     assert "freshper[data]" in found(MathConfig(source="hub", hub="a/b"))["env.source"]

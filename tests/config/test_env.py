@@ -24,7 +24,9 @@ def test_a_key_of_another_family_says_whose_it_is(prefix):
         compose_config, ["env=sokoban_simple", f"{prefix}env.slippery=true", f"{prefix}env.board=first_turn"]
     )
     assert set(found) == {"env.slippery", "env.board"}
-    assert found["env.slippery"].startswith("belongs to env.family = frozen_lake; the chosen sokoban has: boxes, ")
+    assert found["env.slippery"].startswith(
+        "belongs to env.family = frozen_lake and frozen_lake_image; the chosen sokoban has: "
+    )
     assert "cliff_walking" in found["env.board"]
 
 
@@ -38,7 +40,7 @@ def test_jobs_of_a_sweep_over_families_are_checked_each():
 def test_plain_data_is_checked_in_the_same_way():
     assert "frozen_lake" in problems(load_config, {"env": {"family": "sokoban", "slippery": True}})["env.slippery"]
     found = problems(load_config, {"env": {"family": "sokobn", "boxs": 1}, "seed": -1})
-    assert found["env.family"].startswith("expected one of frozen_lake, sokoban") and "seed" in found
+    assert found["env.family"].startswith("expected one of frozen_lake, frozen_lake_image, sokoban") and "seed" in found
     assert "env.boxes" in problems(load_config, {"env": {"family": "sokoban", "boxs": 1}})["env.boxs"]
     assert set(problems(load_config, {"env": {"family": "sokoban", "boxes": 9, "size": "x"}})) == {
         "env.boxes",

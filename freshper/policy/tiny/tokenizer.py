@@ -62,7 +62,10 @@ def training_text() -> list[str]:
 
 
 def build_tokenizer(
-    texts: Sequence[str] = (), markers: Sequence[str] = (), chat_template: str = CHAT_TEMPLATE
+    texts: Sequence[str] = (),
+    markers: Sequence[str] = (),
+    chat_template: str = CHAT_TEMPLATE,
+    vocabulary: int = VOCABULARY,
 ) -> PreTrainedTokenizerFast:
     """Train the tokenizer (deterministic, well under a second); `save_pretrained` writes it with the chat template.
 
@@ -70,6 +73,7 @@ def build_tokenizer(
         texts: whose words become single tokens, besides those of the text game.
         markers: further special tokens.
         chat_template: how messages are laid out.
+        vocabulary: upper limit on the number of tokens.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -81,7 +85,7 @@ def build_tokenizer(
     tokenizer.decoder = decoders.ByteLevel()
     specials = [PAD, END, *(f"<|{role}|>" for role in ROLES), *markers]
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - len(specials) - len(ANSWER_TAGS),
+        vocab_size=vocabulary - len(specials) - len(ANSWER_TAGS),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )

@@ -15,7 +15,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 from freshper.policy.chat import chat_format
 from freshper.policy.load import Policy
-from freshper.policy.tiny.tokenizer import MAX_LENGTH, build_tokenizer
+from freshper.policy.tiny.tokenizer import MAX_LENGTH, VOCABULARY, build_tokenizer
 from freshper.policy.vision import Vision, image_placeholder, never_sampled
 
 PATCH, MERGE, FRAMES = 8, 2, 2
@@ -42,13 +42,14 @@ VISION_CHAT_TEMPLATE = (
 """That of the small text models, with images among the contents of a message."""
 
 
-def build_vision_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
+def build_vision_tokenizer(texts: Sequence[str], vocabulary: int = VOCABULARY) -> PreTrainedTokenizerFast:
     """Train the tokenizer (deterministic, well under a second).
 
     Args:
         texts: of the environment; their words become single tokens.
+        vocabulary: upper limit on the number of tokens.
     """
-    return build_tokenizer(texts, MARKERS, VISION_CHAT_TEMPLATE)
+    return build_tokenizer(texts, MARKERS, VISION_CHAT_TEMPLATE, vocabulary)
 
 
 def vision_config(tokenizer: PreTrainedTokenizerBase) -> Qwen2_5_VLConfig:

@@ -1,0 +1,112 @@
+"""What the small base for questions about pictures is pretrained on, and the base that ships."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from freshper.config.model import ModelConfig
+from freshper.config.model_folder import TINY_FOLDERS
+from freshper.envs.geo.env import GeoQA
+from freshper.envs.math.reply import final_answer
+from freshper.policy.load import load_policy
+from freshper.policy.tiny.demonstrations import Player
+from freshper.policy.tiny.vision_architecture import build_vision_tokenizer, new_vision_policy
+from freshper.policy.tiny.vision_questions import (
+    DIAGRAMS,
+    SHAPES,
+    TASKS,
+    VOCABULARY,
+    OtherPictures,
+    QuestionPictures,
+    ink_in_parts,
+    question_texts,
+)
+
+EXPERT, GUESSER = Player(1.0, 0.0), Player(0.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return new_vision_policy(build_vision_tokenizer(question_texts(), VOCABULARY), 0)
+
+
+def replies(policy, shown) -> list[str]:
+    """The player's messages of a conversation."""
+    text = policy.tokenizer.decode(shown.ids)
+    return [part.split("<|end|>")[0] for part in text.split("<|assistant|>")[1:]]
+
+
+def test_conversations_have_images_labels_and_a_mask_of_replies(policy):
+    for shown in QuestionPictures(TASKS, policy, 0).draw(12, Player(0.3, 0.1), 3):
+        tokens = int((shown.ids == policy.vision.image_id).sum())
+        labelled = shown.labels >= 0
+        assert tokens == 16 * len(shown.images) and 1 <= len(shown.images) <= 3
+        assert torch.equal(labelled, shown.ids == policy.vision.image_id)
+        said = policy.tokenizer.decode(shown.ids[shown.mask])
+        assert said == "".join(f"{reply}<|end|>" for reply in replies(policy, shown))
+        names = policy.tokenizer.convert_ids_to_tokens(shown.labels[labelled].tolist())
+        assert set(names) <= set("0123456789")
+
+
+def test_an_expert_is_right_at_once_and_a_guesser_as_often_as_chance(policy):
+    def tries(player: Player) -> list[int]:
+        return [len(replies(policy, shown)) for shown in QuestionPictures((DIAGRAMS,), policy, 3).draw(300, player, 3)]
+
+    assert set(tries(EXPERT)) == {1}
+    assert np.mean([count == 1 for count in tries(GUESSER)]) < 0.35
+    said = [replies(policy, s)[0] for s in QuestionPictures(TASKS, policy, 1).draw(60, GUESSER, 1)]
+    assert all(final_answer(reply) for reply in said)
+    broken = [replies(policy, s)[0] for s in QuestionPictures(TASKS, policy, 1).draw(60, Player(1.0, 1.0), 1)]
+    assert all(final_answer(reply) is None for reply in broken)
+
+
+def test_the_stream_is_seeded_and_never_shows_evaluation(policy):
+    one, other = (QuestionPictures((DIAGRAMS,), policy, 5).draw(40, EXPERT, 1) for _ in range(2))
+    assert all(torch.equal(a.ids, b.ids) for a, b in zip(one, other, strict=True))
+    env = GeoQA(DIAGRAMS)
+    held_out = {env.reset(seed=DIAGRAMS.eval_seed + k)[0]["image"].tobytes() for k in range(400)}
+    assert not held_out & {image.pixels().tobytes() for shown in one for image in shown.images}
+
+
+def test_ink_in_parts_counts_what_is_drawn():
+    pixels = np.full((32, 32, 3), 255, np.uint8)
+    pixels[:16, 16:] = 20  # all of one part
+    pixels[16:24, :16] = (255, 100, 255)  # half of another
+    pixels[24:, 16:] = 200  # a line of the grid is paper
+    assert ink_in_parts(pixels, 16) == [0, 9, 5, 0]
+
+
+def test_words_of_the_questions_are_single_tokens(policy):
+    env = GeoQA(SHAPES)
+    for seed in range(20):
+        first, info = env.reset(seed=seed)
+        for text in (info["system"], first["text"], env.item.answer):
+            tokens = policy.tokenizer.tokenize(text)
+            assert len(tokens) <= 1.7 * len(text.split()) + 6, tokens
+    assert len(policy.tokenizer) <= VOCABULARY
+
+
+def test_other_pictures_are_of_other_items():
+    env, other = GeoQA(DIAGRAMS), OtherPictures(DIAGRAMS)
+    same = 0
+    for seed in range(20):
+        seen, swapped = env.reset(seed=seed)[0], other.reset(seed=seed)[0]
+        assert seen["text"] == swapped["text"] and env.item == other.item
+        same += bool((seen["image"] == swapped["image"]).all())
+        assert (other.step("")[0]["image"] == swapped["image"]).all()
+    assert same <= 1
+
+
+def test_the_base_that_ships_sees_and_leaves_room_to_learn():
+    folder = TINY_FOLDERS["geoqa"]
+    assert (folder / "model.safetensors").stat().st_size < 2 * 2**20
+    measured = json.loads((folder / "recipe.json").read_text())["measured"]
+    for task in ("geoqa", "easy_vqa"):
+        assert 0.3 <= measured[task]["sampled"]["success"] <= 0.6
+    assert measured["geoqa"]["sampled"]["success"] > measured["geoqa"]["other_pictures"]["success"] + 0.1
+    policy = load_policy(ModelConfig(kind="tiny", base="geoqa", device="cpu"))
+    assert policy.vision is not None and policy.tokenizer.tokenize("What is the area?") == [
+        "What", "Ġis", "Ġthe", "Ġarea", "?",
+    ]  # fmt: skip
