@@ -262,7 +262,7 @@ def _check_head(policy: Policy, where: str) -> None:
         )
 
 
-def _check_dropout(model: nn.Module, source: str) -> None:
+def _check_dropout(model: Any, source: str) -> None:
     """Gradient checkpointing needs training mode, in which dropout would make every ratio noise."""
     rates = [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
     rates.append(
