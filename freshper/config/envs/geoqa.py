@@ -46,3 +46,7 @@ class GeoQAConfig(DatasetSection):
     """Height and width to which every picture is brought."""
     fit: Literal["pad", "stretch"] = "pad"
     """How a picture that is no square becomes one: `pad` with white, which keeps its angles, or `stretch`."""
+
+    def image_pixels(self) -> int:
+        """Pixels of a picture, which all have one size."""
+        return self.image_size**2
