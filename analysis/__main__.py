@@ -6,6 +6,7 @@ Only the parser is here, so that help answers at once; each command imports what
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ Paths may be run folders, folders that hold some at any depth, CSV files exporte
 folders, and folders of TensorBoard event files.
 Exit status: 0 done, 1 `doctor` found an error, 2 nothing could be done.
 """
-TABLE_NAMES = ("all", "main", "improvement", "clocks", "paper", "tau", "base", "is", "ratio", "runs")
+TABLE_NAMES = ("all", "main", "improvement", "clocks", "gain", "paper", "tau", "base", "is", "ratio", "runs")
 PANEL_NAMES = ("3a", "3b", "3c", "3d", "3e", "4a", "4b", "5a", "5b", "6a", "6b", "7")
 FIGURE_NAMES = (
     "all",
@@ -163,4 +164,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(50_000, 20, 50)  # thousands of runs are loaded and stay: searching them for garbage is in vain
     sys.exit(main())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +70,7 @@ class Statistic:
     """As typed: `peak`, `final`, `last:5`, `auc`, `steps:0.5`."""
     text: str
     """As captions say it."""
-    of: Callable[[FloatArray, FloatArray], float]
+    of: Callable[[FloatArray, FloatArray], float] = field(repr=False)
     """(x, values) -> value."""
 
 

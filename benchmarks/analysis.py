@@ -1,13 +1,13 @@
-"""Time and memory of the analysis on many runs: load, all tables, all figures, doctor; then again from the cache.
+"""Time and memory of `python -m analysis` on many runs: the report (everything), then single commands, on one core.
 
-    python benchmarks/analysis.py                              # 1,000 runs x 400 rows, on one core
+    python benchmarks/analysis.py                              # 1,000 runs x 400 rows
     python benchmarks/analysis.py --runs 100 --rows 400        # fewer
     python benchmarks/analysis.py --folder DIR                 # keep the runs, and use them again
 
 The runs are synthetic in their values only: metrics, config and ages have the names and shapes that `python run.py`
-writes (two tasks, five arms of which one at four values of tau, many seeds). Each measurement is a process of its own,
-bound to one core.
-Prints seconds of the clock and of the CPU, and the largest resident memory. Machine and results: docs/analysis.md.
+writes (two tasks, five arms of which one at four values of tau, many seeds). Each row is one command as a user types
+it, a process of its own, bound to one core: seconds of the clock and of the CPU, and the largest resident memory.
+Machine and results: docs/analysis.md.
 """
 
 from __future__ import annotations
@@ -15,19 +15,29 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+COMMANDS = {
+    "report, first time": ("report",),
+    "report, from the cache": ("report",),
+    "figure all (PNG and PDF), from the cache": ("figure", "all"),
+    "table all, from the cache": ("table", "all"),
+    "doctor, from the cache": ("doctor",),
+}
+"""In their order: the first fills the cache."""
+EXPECTED = {"report": (0,), "figure": (0,), "table": (0,), "doctor": (0, 1)}
+"""Exit status of each; 1 of the doctor says that it found an error."""
+THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 ARMS = ("on_policy", "standard_per", "per_no_decay", "uniform", "freshper")
 TAUS = (10.0, 30.0, 100.0, 300.0)
 UPDATE = (
@@ -49,11 +59,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1000, help="run folders")
     parser.add_argument("--rows", type=int, default=400, help="rows of each metrics.jsonl")
     parser.add_argument("--folder", type=Path, help="where to make the runs; made again only if they are not there")
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--cache", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        return measure(options.folder, options.cache)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="freshper-analysis-"))
     try:
         if not folder.is_dir() or not any(folder.iterdir()):
@@ -62,59 +68,39 @@ def main() -> int:
             print(f"made {options.runs} runs of {options.rows} rows in {time.perf_counter() - begun:.0f} s", flush=True)
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         print(f"{len(list(folder.iterdir()))} runs, {size / 2**20:,.0f} MiB")
-        with tempfile.TemporaryDirectory() as cache:
-            print(
-                "| | load, s | tables, s | figures, s | doctor, s | whole process, s | CPU, s | memory, MiB |\n"
-                + "| --- " * 8
-                + "|"
-            )
-            for name in ("first time", "from the cache"):
-                print(f"| {name} | {_child(folder, Path(cache))} |", flush=True)
+        print("| command | clock, s | CPU, s | memory, MiB |\n" + "| --- " * 4 + "|")
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, command in COMMANDS.items():
+                print(f"| {name} | {measure(command, folder, Path(scratch))} |", flush=True)
     finally:
         if options.folder is None:
             shutil.rmtree(folder)
     return 0
 
 
-def _child(folder: Path, cache: Path) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--measure", "--folder", str(folder), "--cache", str(cache)]
+def measure(command: Sequence[str], folder: Path, scratch: Path) -> str:
+    """Run a command over the runs; cells with what it took."""
+    words = [sys.executable, "-m", "analysis", *command, str(folder), "--cache", str(scratch / "cache")]
+    words += ["--out", str(scratch / ("report.html" if command[0] == "report" else "out"))]
     begun = time.perf_counter()
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    found = json.loads(done.stdout)
-    cells = [*found["seconds"], time.perf_counter() - begun, found["cpu"]]
-    return " | ".join([*(f"{seconds:.1f}" for seconds in cells), f"{found['memory']:,.0f}"])
+    with (scratch / "output").open("w+") as told:
+        process = subprocess.Popen(
+            words, cwd=ROOT, env=os.environ | THREADS, stdout=told, stderr=subprocess.STDOUT, preexec_fn=_bind
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - begun
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in EXPECTED[command[0]]:
+            told.seek(0)
+            sys.exit(f"{' '.join(words)} failed:\n{told.read()}")
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return f"{seconds:.1f} | {usage.ru_utime + usage.ru_stime:.1f} | {usage.ru_maxrss / unit:,.0f}"
 
 
-def measure(folder: Path, cache: Path) -> int:
-    """Load, make all tables and figures in all formats, run the doctor; print what it took as JSON."""
+def _bind() -> None:
+    """Keep this process on one core, where the system can."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    from analysis.doctor.diagnose import diagnose
-    from analysis.figures.build import build_figures
-    from analysis.figures.drawing import write_drawing
-    from analysis.figures.options import FigureOptions
-    from analysis.load.study import load
-    from analysis.tables.build import TableOptions, build_tables
-    from analysis.tables.render import write_table
-
-    times = [time.perf_counter()]
-    study = load([folder], cache=cache, ages=True)
-    times.append(time.perf_counter())
-    with tempfile.TemporaryDirectory() as out:
-        for table in build_tables(study, ["all"], TableOptions())[0]:
-            write_table(table, Path(out))
-        times.append(time.perf_counter())
-        for drawing in build_figures(study, ["all"], FigureOptions()):
-            write_drawing(drawing, Path(out))
-    times.append(time.perf_counter())
-    diagnose(study)
-    times.append(time.perf_counter())
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    seconds = [after - before for before, after in zip(times, times[1:], strict=False)]
-    print(json.dumps({"seconds": seconds, "cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss / unit}))
-    return 0
 
 
 def make_runs(folder: Path, runs: int, rows: int) -> None:

@@ -13,7 +13,7 @@ again. Prints a Markdown table and draws the curves. Statistic: mean over seeds 
 from __future__ import annotations
 
 import argparse
-import math
+import dataclasses
 import os
 import statistics
 import subprocess
@@ -24,24 +24,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from analysis.figures.curves import draw_arms  # noqa: E402
+from analysis.figures.drawing import Drawing, canvas, figure_of, heading, legend_below  # noqa: E402
+from analysis.figures.options import FigureOptions  # noqa: E402
+from analysis.figures.style import Style, arm_styles  # noqa: E402
+from analysis.load.run_folder import read_run_folder  # noqa: E402
+from analysis.statistics import t_interval  # noqa: E402
+from analysis.tables.scores import ALGORITHM_NAMES, arm_name  # noqa: E402
+from freshper.records.atomic import write_bytes  # noqa: E402
 from freshper.records.metrics import Row, read_metrics, series  # noqa: E402
 
-BAND_FROM = 4
-"""Fewest seeds for which an interval is drawn; below, it covers the picture and the single runs say more."""
 Arm = tuple[str, str]
 """Algorithm and variant."""
 ARMS = ("on_policy", "standard_per", "per_no_decay", "freshper")
-NAMES = {
-    "on_policy": "on-policy",
-    "standard_per": "standard PER",
-    "per_no_decay": "FreshPER without decay",
-    "freshper": "FreshPER",
-}
-ALGORITHMS = {"reinforce_pp": "REINFORCE++", "grpo": "GRPO", "ppo": "PPO"}
-LINES = {"reinforce_pp": "-", "grpo": "--", "ppo": ":"}
-COLOURS = {"on_policy": "#4285F4", "standard_per": "#FBBC04", "per_no_decay": "#5F6368", "freshper": "#EA4335"}
-# Two-sided 95 % quantiles of Student's t for 1 to 9 degrees of freedom.
-T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+CLOCKS = ("counts/env_steps", "counts/optimizer_steps")
+TITLE = "Text FrozenLake, small language model"
+LINES = {"reinforce_pp": "-", "grpo": (0, (6, 2)), "ppo": (0, (1, 1))}
+"""Dashes of an algorithm, where there are several."""
 
 
 def main() -> int:
@@ -52,7 +51,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--root", type=Path, default=Path("outputs/learning"), help="folder of the run folders")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="overrides for every run")
-    parser.add_argument("--figure", type=Path, help="picture to draw (default: learning.png in the root)")
+    parser.add_argument("--figure", type=Path, help="picture to draw, .png or .pdf (default: learning.png in the root)")
     parser.add_argument("--report", action="store_true", help="run nothing")
     options = parser.parse_args()
     arms = [(algorithm, variant) for variant in options.arms for algorithm in options.algorithms]
@@ -70,7 +69,7 @@ def main() -> int:
     for algorithm in options.algorithms:
         print("\n" + differences(runs, algorithm))
     figure = options.figure or options.root / "learning.png"
-    draw(runs, figure)
+    draw(options.root, runs, options.seeds, figure)
     print(f"\npicture {figure}")
     return 1 if failed else 0
 
@@ -82,9 +81,8 @@ def run_name(arm: Arm, seed: int) -> str:
 
 def label(arm: Arm, runs: dict[Arm, list[list[Row]]]) -> str:
     """Name of an arm in tables and figures; the algorithm is named where there are several."""
-    name = NAMES.get(arm[1], arm[1])
     several = len({algorithm for algorithm, _ in runs}) > 1
-    return f"{ALGORITHMS.get(arm[0], arm[0])}, {name}" if several else name
+    return f"{ALGORITHM_NAMES.get(arm[0], arm[0])}, {arm_name(arm[1])}" if several else arm_name(arm[1])
 
 
 def _run(arm: Arm, seed: int, options: argparse.Namespace) -> int:
@@ -109,11 +107,9 @@ def _load(root: Path, arm: Arm, seeds: list[int]) -> list[list[Row]]:
 
 def interval(values: list[float]) -> str:
     """Mean and 95 % interval in percent; `-` for the interval of a single value."""
-    mean = statistics.mean(values)
-    if len(values) < 2:
-        return f"{100 * mean:.1f} ± -"
-    half = T95[len(values) - 2] * statistics.stdev(values) / math.sqrt(len(values))
-    return f"{100 * mean:.1f} ± {100 * half:.1f}"
+    found = t_interval(values)
+    half = "-" if found.high is None else f"{100 * (found.high - found.value):.1f}"
+    return f"{100 * found.value:.1f} ± {half}"
 
 
 def at(rows: list[Row], clock: str, limit: float, name: str = "eval/success") -> float:
@@ -176,47 +172,33 @@ def differences(runs: dict[Arm, list[list[Row]]], algorithm: str, variant: str =
     return "\n".join(lines)
 
 
-def draw(runs: dict[Arm, list[list[Row]]], path: Path) -> None:
-    """Success against environment steps and against optimiser steps: mean over seeds, single runs faint behind."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import numpy as np
-
-    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "pdf.fonttype": 42})
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True, constrained_layout=True, dpi=130)
-    for axis, clock, title in zip(
-        axes, ("counts/env_steps", "counts/optimizer_steps"), ("environment steps", "optimiser steps"), strict=True
-    ):
-        for arm, group in runs.items():
-            if not group:
-                continue
-            colour, line = COLOURS.get(arm[1], "#5f6368"), LINES.get(arm[0], "-")
-            curves = [series(rows, "eval/success", clock) for rows in group]
-            for x, y in curves:
-                axis.plot(x, np.multiply(y, 100), line, color=colour, alpha=0.22, lw=0.9)
-            length = min(len(x) for x, _ in curves)
-            x = np.mean([x[:length] for x, _ in curves], axis=0)
-            y = 100 * np.array([y[:length] for _, y in curves])
-            axis.plot(x, y.mean(0), line, color=colour, lw=2, label=label(arm, runs))
-            if len(group) >= BAND_FROM:
-                half = T95[len(group) - 2] * y.std(0, ddof=1) / math.sqrt(len(group))
-                axis.fill_between(x, y.mean(0) - half, y.mean(0) + half, color=colour, alpha=0.13, lw=0)
-        axis.set_xlabel(title)
-        axis.grid(alpha=0.25, lw=0.6)
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes[0].set_ylabel("success on held-out maps, %")
-    axes[0].set_ylim(0, 100)
-    axes[0].legend(frameon=False, loc="lower right")
-    n = sorted({len(group) for group in runs.values() if group})
-    figure.suptitle(
-        f"Text FrozenLake, small language model: mean of {'/'.join(map(str, n))} seeds, "
-        f"{'band = 95 % interval, ' if n[-1] >= BAND_FROM else ''}thin = single runs",
-        x=0.01, ha="left", fontsize=10,
-    )  # fmt: skip
+def draw(root: Path, runs: dict[Arm, list[list[Row]]], seeds: list[int], path: Path) -> None:
+    """Success against environment steps and against optimiser steps, as the figures of the analysis draw it."""
+    styles = _styles(runs)
+    arms = [
+        (label(arm, runs), styles[arm], [read_run_folder(f) for s in seeds if (f := root / run_name(arm, s)).is_dir()])
+        for arm in runs
+    ]
+    options = FigureOptions()
+    with canvas(2, share_y=True, size=(10, 3.9)) as axes:
+        for axis, clock in zip(axes, CLOCKS, strict=True):
+            handles, labels = draw_arms(axis, arms, "eval/success", clock, options)
+        axes[0].set_ylabel("success on held-out maps, %")
+        axes[0].yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
+        axes[0].set_ylim(0, 1)
+        heading(axes, TITLE, options.subtitle())
+        legend_below(axes, handles, labels)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+    drawing = Drawing(path.stem, TITLE, options.band_text(), figure_of(axes))
+    write_bytes(path, drawing.pdf() if path.suffix == ".pdf" else drawing.png())
+
+
+def _styles(runs: dict[Arm, list[list[Row]]]) -> dict[Arm, Style]:
+    """Colours and markers of the variants; with several algorithms the dashes are theirs."""
+    variants = arm_styles(list(dict.fromkeys(variant for _, variant in runs)))
+    if len({algorithm for algorithm, _ in runs}) == 1:
+        return {arm: variants[arm[1]] for arm in runs}
+    return {arm: dataclasses.replace(variants[arm[1]], dashes=LINES.get(arm[0], "-")) for arm in runs}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What a sweep costs beyond its runs, how much a second slot brings, and whether the driver's memory grows.
 
     python benchmarks/sweep.py              # 12 cells with one slot and with two, then 200 trivial trials
+    python benchmarks/sweep.py --once       # each way once instead of twice: half the time
     python benchmarks/sweep.py --quick      # smaller: does it work? (the ratios mean little)
 
 One process measures everything, so all numbers are of the same machine in the same hour:
@@ -47,9 +48,11 @@ def main() -> int:
     parser.add_argument("--cells", type=int, default=12, help="runs per sweep")
     parser.add_argument("--trials", type=int, default=200, help="trivial trials")
     parser.add_argument("--part", choices=("all", "slots", "memory"), default="all", help="measure only this")
-    parser.add_argument("--quick", action="store_true", help="2 cells of 3 iterations, 30 trials, each mode once")
+    parser.add_argument("--once", action="store_true", help="measure each way once: alone, one, two")
+    parser.add_argument("--quick", action="store_true", help="2 cells of 3 iterations, 30 trials, each way once")
     options = parser.parse_args()
     if options.quick:
+        options.once = True
         options.cells, options.iterations, options.trials = 2, 3, 30
     lines = [""]
     with tempfile.TemporaryDirectory(prefix="freshper-bench-") as scratch:
@@ -70,7 +73,7 @@ def slots(scratch: Path, options: argparse.Namespace) -> list[str]:
     ]  # fmt: skip
     order = ["alone", "one slot", "two slots"]
     seconds: dict[str, list[float]] = {mode: [] for mode in order}
-    for index, mode in enumerate(order if options.quick else order + order[::-1]):
+    for index, mode in enumerate(order if options.once else order + order[::-1]):
         folder = scratch / str(index)
         folder.mkdir()
         begun = time.perf_counter()

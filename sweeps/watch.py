@@ -25,6 +25,10 @@ class Watch(tune.Callback):
         self._options, self._folder = options, folder
         self._moved = time.monotonic()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: Tune writes its callbacks down for a restore of its own, and a live table cannot be pickled."""
+        return {}
+
     def on_step_end(self, iteration: int, trials: list[TuneTrial], **info: Any) -> None:
         """Time passes. Ends a sweep that gets no resources."""
         self._display.tick()

@@ -12,16 +12,20 @@ from analysis.load.cache import default_folder
 from analysis.load.study import Study, load
 
 
+def cache_folder(options: argparse.Namespace) -> Path | None:
+    """Folder of the cache that the options name; None if they want none."""
+    return None if options.no_cache else options.cache or default_folder()
+
+
 def load_runs(options: argparse.Namespace, allow_duplicates: bool = False, ages: bool = False) -> Study:
     """The study that a command's options name.
 
     Raises:
         AnalysisError: see `analysis.load.study.load`.
     """
-    cache = None if options.no_cache else options.cache or default_folder()
     return load(
         options.runs,
-        cache=cache,
+        cache=cache_folder(options),
         ages=ages,
         labels=options.labels,
         exclude=options.exclude,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from analysis.commands.common import load_runs, say_where, tell
+from analysis.commands.common import cache_folder, load_runs, say_where, tell
 from analysis.curves import statistic
-from analysis.figures.build import FIGURES, build_figures
-from analysis.figures.drawing import write_drawing
 from analysis.figures.options import FigureOptions
+from analysis.figures.pictures import make_pictures, write_picture
 from analysis.findings import AnalysisError
 from analysis.tables.scores import check_arms
 
@@ -26,12 +25,12 @@ def run(options: argparse.Namespace) -> int:
         print(f"warning: no run of the arm {name}", file=sys.stderr)
     skipped: list[str] = []
     paths = []
-    for drawing in build_figures(study, [options.name], how, skipped):
-        paths += write_drawing(drawing, options.out)
-        print(f"{drawing.name}.png  {drawing.title}")
+    for picture in make_pictures(study, [options.name], how, skipped, pdf=True, cache=cache_folder(options)):
+        paths += write_picture(picture, options.out)
+        print(f"{picture.name}.png  {picture.title}")
     for text in skipped:
         print(f"left out: {text}", file=sys.stderr)
     if not paths:
-        raise AnalysisError(f"the runs allow none of the figures {', '.join(FIGURES)}")
+        raise AnalysisError("the runs allow no figure")
     say_where(paths, options.out)
     return 0

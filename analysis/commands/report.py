@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from analysis.commands.common import load_runs
+from analysis.commands.common import cache_folder, load_runs
 from analysis.doctor.diagnose import diagnose
-from analysis.figures.build import build_figures
 from analysis.figures.options import FigureOptions
+from analysis.figures.pictures import make_pictures
 from analysis.findings import ORDER, AnalysisError
 from analysis.report.page import page
 from analysis.report.provenance import provenance_tables
@@ -27,8 +27,9 @@ def run(options: argparse.Namespace) -> int:
         print(f"warning: no run of the arm {name}", file=sys.stderr)
     findings = diagnose(study)
     tables, left_out = build_tables(study, ["all"], TableOptions(None, options.metric, options.interval, arms=arms))
-    figures = build_figures(study, ["all"], FigureOptions(options.metric, None, options.interval, arms), left_out)
-    text = page(study, findings, tables, figures, provenance_tables(study), left_out)
+    how = FigureOptions(options.metric, None, options.interval, arms)
+    pictures = make_pictures(study, ["all"], how, left_out, pdf=False, cache=cache_folder(options))
+    text = page(study, findings, tables, pictures, provenance_tables(study), left_out)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_text(options.out, text)
     counts = [f"{sum(f.severity == severity for f in findings)} {severity}s" for severity in ORDER]

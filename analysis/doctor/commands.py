@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping
 
+from analysis.load.planned import in_folder
 from analysis.load.record import RunRecord
 
 UNCERTAIN = "# no provenance.json: compare the other settings with config.yaml"
@@ -37,7 +37,7 @@ def command(record: RunRecord, changes: Mapping[str, str] | None = None) -> str:
     kept = [text for text in overrides if _key(text) not in changes]
     line = _line([*kept, *(f"{key}={value}" for key, value in changes.items())], sweep)
     folder = provenance.get("cwd")
-    return line if folder in {None, os.getcwd()} else f"cd {shlex.quote(str(folder))} && {line}"
+    return line if folder is None else in_folder(line, str(folder))
 
 
 def _key(override: str) -> str:

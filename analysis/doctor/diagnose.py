@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.doctor.commands import command
 from analysis.doctor.compare import check_block
+from analysis.doctor.planned import check_plans
 from analysis.doctor.single import check_run
 from analysis.findings import ORDER, Finding
 from analysis.load.study import Study
@@ -21,6 +22,7 @@ def diagnose(study: Study) -> list[Finding]:
     for block in compared:
         found += check_block(block)
     found += _missing_arms(compared)
+    found += check_plans(study)
     return sorted(dict.fromkeys(found), key=lambda finding: ORDER.index(finding.severity))
 
 

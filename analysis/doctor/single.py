@@ -104,8 +104,7 @@ def _ratios(record: RunRecord) -> Iterator[Finding]:
     if once and off.any():
         text = (
             f"the mean ratio of fresh data is {fresh[off][0]:.4g} at iteration {x[off][0]:.0f}, expected 1: rollout "
-            "and "
-            "trainer do not compute the same log-probabilities"
+            "and trainer do not compute the same log-probabilities"
         )
         yield _finding(record, "warning", "fresh ratio", text)
     _, replayed = record.columns.series("replay/ratio")
@@ -122,8 +121,7 @@ def _explosion(record: RunRecord, name: str, limit: float, what: str) -> Iterato
     if above.any():
         text = (
             f"ratio explosion: {name}, the {what}, exceeds {limit:.4g} in {int(above.sum())} of {len(values)} rows, "
-            "first at "
-            f"iteration {x[above][0]:.0f}, at most {np.nanmax(values):.3g}"
+            f"first at iteration {x[above][0]:.0f}, at most {np.nanmax(values):.3g}"
         )
         yield _finding(record, "warning", "ratio explosion", text)
 

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 
 from analysis.figures.bands import Curve, band, smooth
 from analysis.figures.drawing import Drawing, canvas, figure_of, heading, legend_below
-from analysis.figures.options import FigureOptions, blocks_of, check_number, file_name
-from analysis.figures.style import Style, arm_styles, metric_label
+from analysis.figures.options import FigureOptions, blocks_of, file_name
+from analysis.figures.style import Style, arm_styles, check_number, metric_label
 from analysis.findings import AnalysisError
 from analysis.load.record import CUT_SHORT, RunRecord
 from analysis.load.study import Study

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,13 +21,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
-from freshper.records.atomic import write_bytes, write_text
+from analysis.figures.pictures import Picture, write_picture
 
 SINGLE, DOUBLE = (5.2, 3.9), (7.8, 4.0)
 """Width and height in inches of figures with one and with two panels."""
 DPI = 160
 ROW = 0.17
 """Height in inches that a row of a legend adds to a figure."""
+CHARACTER, HANDLE = 0.062, 0.7
+"""Width in inches of a character of a legend's text, and of the mark before it."""
 FONT = 9.0
 OWN: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -87,11 +90,17 @@ class Drawing:
     def _bytes(self, kind: str, metadata: dict[str, None]) -> bytes:
         buffer = io.BytesIO()
         with settings():
-            if self.figure.get_layout_engine() is not None:  # laid out once, for all formats
-                self.figure.draw_without_rendering()
-                self.figure.set_layout_engine("none")
+            layout = self.figure.get_layout_engine()
+            if layout is not None:  # laid out once for all formats; `savefig` would draw the figure for it each time
+                layout.execute(self.figure)
+                self.figure.set_layout_engine(None)
             self.figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
         return buffer.getvalue()
+
+    def picture(self, pdf: bool) -> Picture:
+        """Finished: as PNG, and as PDF if asked for."""
+        wide = len(self.figure.axes) > 1 and float(self.figure.get_figwidth()) > 7
+        return Picture(self.name, self.title, self.caption, wide, self.png(), self.pdf() if pdf else None)
 
     def _repr_png_(self) -> bytes:
         """Shown by notebooks."""
@@ -124,8 +133,8 @@ def legend_below(axes: Sequence[Axes], handles: Sequence[Artist], labels: Sequen
     """One legend for all panels, below them, so that it covers no data; the figure grows by its rows."""
     if handles:
         figure = figure_of(axes)
-        columns = _columns(labels, figure.get_figwidth())
-        figure.set_figheight(figure.get_figheight() + ROW * (math.ceil(len(labels) / columns) - 1))
+        labels, columns, rows = _legend_grid(labels, figure.get_figwidth())
+        figure.set_figheight(figure.get_figheight() + ROW * (rows - 1))
         figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
@@ -135,8 +144,8 @@ def legends_below(axes: Sequence[Axes], entries: Sequence[tuple[Sequence[Artist]
     rows = 0
     for axis, (handles, labels) in zip(axes, entries, strict=True):
         if handles:
-            columns = _columns(labels, figure.get_figwidth() / len(axes) - 0.4)
-            rows = max(rows, math.ceil(len(labels) / columns))
+            labels, columns, own = _legend_grid(labels, figure.get_figwidth() / len(axes) - 0.4)
+            rows = max(rows, own)
             below = axis.transAxes + ScaledTranslation(0, -34 / 72, figure.dpi_scale_trans)  # tick and axis labels
             axis.legend(
                 handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, borderaxespad=0,
@@ -145,18 +154,15 @@ def legends_below(axes: Sequence[Axes], entries: Sequence[tuple[Sequence[Artist]
     figure.set_figheight(figure.get_figheight() + ROW * max(0, rows - 1))
 
 
-def _columns(labels: Sequence[str], width: float) -> int:
-    """Columns in which labels of 8 points fit into a width in inches."""
-    each = 0.062 * max(map(len, labels)) + 0.7
-    columns = max(1, min(len(labels), int(width / each)))
-    return math.ceil(len(labels) / math.ceil(len(labels) / columns))  # even rows
+def _legend_grid(labels: Sequence[str], width: float) -> tuple[list[str], int, int]:
+    """Labels of 8 points broken to fit into a width in inches; columns that fit side by side; lines of the legend."""
+    broken = ["\n".join(textwrap.wrap(label, int((width - HANDLE) / CHARACTER))) for label in labels]
+    longest = max(len(line) for label in broken for line in label.splitlines())
+    columns = max(1, min(len(broken), int(width / (CHARACTER * longest + HANDLE))))
+    columns = math.ceil(len(broken) / math.ceil(len(broken) / columns))  # even rows
+    return broken, columns, math.ceil(sum(label.count("\n") + 1 for label in broken) / columns)
 
 
 def write_drawing(drawing: Drawing, folder: Path) -> list[Path]:
     """Write `<folder>/<name>.png`, `.pdf` and `.txt` (title and caption); returns the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{drawing.name}.{ending}" for ending in ("png", "pdf", "txt")]
-    write_bytes(paths[0], drawing.png())
-    write_bytes(paths[1], drawing.pdf())
-    write_text(paths[2], f"{drawing.title}. {drawing.caption}\n")
-    return paths
+    return write_picture(drawing.picture(pdf=True), folder)

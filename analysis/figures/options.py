@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from analysis.curves import Statistic
 from analysis.figures.bands import BAND_FROM
-from analysis.figures.style import MOST
-from analysis.findings import AnalysisError
 from analysis.load.study import Study
 from analysis.tables.scores import Block, blocks
 
@@ -62,12 +59,3 @@ def blocks_of(study: Study, options: FigureOptions) -> list[Block]:
         AnalysisError: see `analysis.tables.scores.blocks`.
     """
     return blocks(study, options.metric, options.arms)
-
-
-def check_number(arms: Sequence[str], label: str) -> None:
-    """Raise AnalysisError where there are more arms than a figure can tell apart."""
-    if len(arms) > MOST:
-        raise AnalysisError(
-            f"{label}: {len(arms)} arms do not fit into one figure; choose at most {MOST} with --arms, of "
-            f"{', '.join(arms)}"
-        )

@@ -11,8 +11,16 @@ from matplotlib.axes import Axes
 from analysis.figures.bands import Curve, smooth
 from analysis.figures.curves import caption, check_measured, draw_arms
 from analysis.figures.drawing import Drawing, canvas, figure_of, heading, legend_below, legends_below
-from analysis.figures.options import FigureOptions, blocks_of, check_number, file_name
-from analysis.figures.style import Style, arm_styles, level_styles, metric_label, role_label, role_style
+from analysis.figures.options import FigureOptions, blocks_of, file_name
+from analysis.figures.style import (
+    Style,
+    arm_styles,
+    check_number,
+    level_styles,
+    metric_label,
+    role_label,
+    role_style,
+)
 from analysis.findings import AnalysisError
 from analysis.load.record import RunRecord
 from analysis.load.study import Study

@@ -4,99 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from analysis.figures.age_groups import COMMON, Group, age_groups
 from analysis.figures.bands import BAND_FROM, spread
 from analysis.figures.curves import faint_lines
 from analysis.figures.drawing import Drawing, canvas, figure_of, heading, legend_below
-from analysis.figures.fits import Decay, fit_decay
-from analysis.figures.options import BANDS, FigureOptions, blocks_of, check_number, file_name
-from analysis.figures.style import Style, arm_styles
-from analysis.findings import AnalysisError
-from analysis.load.ages import FIELDS, LIMIT
-from analysis.load.record import RunRecord
+from analysis.figures.fits import Decay, Line, fit_decay, fit_line, jackknife
+from analysis.figures.options import BANDS, FigureOptions, file_name
+from analysis.load.ages import LIMIT
 from analysis.load.study import Study
-from analysis.tables.scores import Block, arm_name, counted
 
 FloatArray = NDArray[np.float64]
 UNITS = {"optimizer_steps": "optimiser steps", "iterations": "iterations"}
-COMMON = 0.01
-"""Bins with a smaller share of an arm's replayed trajectories are drawn hollow and not fitted."""
-NO_AGES = "no done run has an ages.jsonl, which runs with replay write"
-
-
-@dataclass(frozen=True)
-class Group:
-    """Runs of one arm on a common set of age bins."""
-
-    label: str
-    style: Style
-    age: FloatArray
-    """[bins] middle of each bin."""
-    count: FloatArray
-    """[runs, bins] replayed trajectories."""
-    values: dict[str, FloatArray]
-    """Field of ages.jsonl -> [runs, bins]; NaN where a run has nothing in a bin."""
-
-    def mean(self, field: str) -> FloatArray:
-        """[bins] over runs, weighted by the number of trajectories."""
-        weighted = np.nansum(self.values[field] * self.count, axis=0)
-        return np.asarray(weighted / self.count.sum(axis=0))
-
-    @property
-    def common(self) -> NDArray[np.bool_]:
-        """[bins] that hold at least `COMMON` of the trajectories."""
-        total = self.count.sum(axis=0)
-        return np.asarray(total >= COMMON * total.sum())
-
-
-def _groups(block: Block) -> dict[str, list[Group]]:
-    """Unit of age -> groups, in the order of arms."""
-    aged = {arm: [r for r in counted(runs) if r.ages is not None] for arm, runs in block.arms.items()}
-    aged = {arm: records for arm, records in aged.items() if records}
-    check_number(list(aged), block.label)
-    styles = arm_styles(list(block.arms))
-    found: dict[str, list[Group]] = {}
-    for arm, records in aged.items():
-        for unit in dict.fromkeys(r.ages.unit for r in records if r.ages is not None):
-            members = [r for r in records if r.ages is not None and r.ages.unit == unit]
-            found.setdefault(unit, []).append(_group(f"{arm_name(arm)} (n {len(members)})", styles[arm], members))
-    return found
-
-
-def _group(label: str, style: Style, records: Sequence[RunRecord]) -> Group:
-    tables = [record.ages.table for record in records if record.ages is not None]
-    bins = sorted({(row[0], row[1]) for table in tables for row in table})
-    place = {key: index for index, key in enumerate(bins)}
-    count = np.zeros((len(tables), len(bins)))
-    values = {field: np.full(count.shape, math.nan) for field in FIELDS[3:]}
-    for run, table in enumerate(tables):
-        columns = [place[row[0], row[1]] for row in table]
-        count[run, columns] = table[:, 2]
-        for index, field in enumerate(FIELDS[3:], start=3):
-            values[field][run, columns] = table[:, index]
-    # Ages are whole numbers: the bin [4, 8) holds 4 to 7.
-    age = np.array([(low + high - 1) / 2 for low, high in bins])
-    return Group(label, style, age, count, values)
-
-
-def _each(study: Study, options: FigureOptions) -> list[tuple[Block, str, list[Group]]]:
-    found = [(block, unit, groups) for block in blocks_of(study, options) for unit, groups in _groups(block).items()]
-    if not found:
-        raise AnalysisError(NO_AGES)
-    return found
-
-
-def _name(kind: str, block: Block, unit: str, several: bool) -> str:
-    return file_name(kind, block.label, *([unit] if several else []))
-
-
-def _units_of(block: Block) -> bool:
-    return len({r.ages.unit for runs in block.arms.values() for r in counted(runs) if r.ages is not None}) > 1
+GOOD = 0.9
+"""R² below which a fit is said not to describe the data."""
 
 
 def _ages_axis(axis: Axes, groups: Sequence[Group], unit: str) -> None:
@@ -127,7 +52,7 @@ def _lines(axis: Axes, groups: Sequence[Group], field: str, options: FigureOptio
 
 def _bars_text(options: FigureOptions) -> str:
     return (
-        "Means over runs, weighted by the number of trajectories; faint lines are single runs, bars the "
+        "Means over n done runs, weighted by the number of trajectories; faint lines are single runs, bars the "
         f"{BANDS[options.interval]} where all of at least {BAND_FROM} runs have data. Bins of ages double in width and "
         f"are drawn at their middle; hollow marks are bins with less than {100 * COMMON:g} % of the "
         f"trajectories. Up to {LIMIT} replay batches of a run, evenly spread, are pooled."
@@ -135,61 +60,98 @@ def _bars_text(options: FigureOptions) -> str:
 
 
 BIAS = (
-    "Under priorities replayed trajectories are not a plain sample of the policy that made them: with reward priority "
-    "they are successes, so KL comes out low and may be negative; the uniform arm is unbiased. The effective sample "
-    "size of a handful of trajectories is too large: of a single one it is 1."
+    "Under priorities replayed trajectories are no plain sample of the policy that made them: with reward priority "
+    "they are successes, which training makes more likely, so the KL estimate is low and may be negative; only the "
+    "uniform arm has an unbiased one."
 )
 
 
 def staleness(study: Study, options: FigureOptions) -> list[Drawing]:
-    """Effective sample size with the fitted exponential, and KL, by age."""
+    """Effective sample size with the fitted exponential, and KL with the fitted line, by age."""
     drawings = []
-    for block, unit, groups in _each(study, options):
+    for block, unit, suffix, groups in age_groups(study, options):
         title = f"Staleness of replayed data: {block.label}"
-        handles, labels, told = [], [], []
+        decays = [_decay(group) for group in groups]
+        lines = [_line(group) for group in groups]
+        decay_texts = [_decay_text(group, fit) for group, fit in zip(groups, decays, strict=True)]
+        line_texts = [_line_text(fit) for fit in lines]
         with canvas(2) as axes:
-            _lines(axes[0], groups, "ess", options)
-            _lines(axes[1], groups, "kl", options)
-            for group in groups:
-                usual = group.common
-                fit = fit_decay(group.age[usual], group.mean("ess")[usual], group.count.sum(axis=0)[usual])
-                text = _fit_text(fit)
-                told.append(f"{group.label}: {text}")
-                handles.append(group.style.handle())
-                labels.append(f"{group.label}: {text}")
-                if fit is not None:
-                    x = np.geomspace(max(group.age.min(), 0.25), group.age[usual].max(), 200)
-                    axes[0].plot(x, fit.at(x), color=group.style.colour, linestyle=":", linewidth=1.4, zorder=2)
+            for axis, field, fits in ((axes[0], "ess", decays), (axes[1], "kl", lines)):
+                _lines(axis, groups, field, options)
+                for group, fit in zip(groups, fits, strict=True):
+                    _draw_fit(axis, group, fit)
+                _ages_axis(axis, groups, unit)
             axes[0].set_ylabel("effective sample size, share of n")
             axes[0].set_ylim(0, 1.04)
-            axes[1].set_ylabel("KL per token, nats")
+            axes[1].set_ylabel("KL estimate per token, nats")
             axes[1].axhline(0, color="black", linewidth=0.6)
-            for axis in axes:
-                _ages_axis(axis, groups, unit)
-            heading(axes, title, "lines with marks: measured, hollow: few data; dotted: exp(-age / T) fitted")
-            legend_below(axes, handles, labels)
+            heading(axes, title, "marks: measured, hollow: few data; dotted: fit of a exp(-age / T) and of b + c age")
+            labels = [
+                f"{group.label}: {decay}; KL: {line}"
+                for group, decay, line in zip(groups, decay_texts, line_texts, strict=True)
+            ]
+            legend_below(axes, [group.style.handle() for group in groups], labels)
         text = (
-            f"Left: Kong's effective sample size of replayed trajectories as a share of their number, with the least-"
-            f"squares fit of exp(-age / T) (dotted). Right: KL of the current policy from the one that made the "
-            f"trajectories, per token. {_bars_text(options)} Fits: {'; '.join(told)}; a "
-            f"negative R² means that a constant fits better. {BIAS}"
+            "Left: effective sample size of replayed trajectories as a share of their number, 1 / (1 + v) with the "
+            "variance v of the ratios of whole trajectories pooled over replay batches (Kong 1992), and the weighted "
+            "least-squares fit of a exp(-age / T); [ ] is the 95 % jackknife interval over runs of T. Right: KL of the "
+            "current policy from the one that made the trajectories, per token, with the fit of b + c age. Ages are "
+            "pooled over the whole run, in which the policy need not move at one speed. "
+            f"{_verdict(groups, decays, 'exponential')} {_verdict(groups, lines, 'line')} {_bars_text(options)} {BIAS}"
         )
-        drawings.append(Drawing(_name("staleness", block, unit, _units_of(block)), title, text, figure_of(axes)))
+        drawings.append(Drawing(file_name("staleness", block.label, suffix), title, text, figure_of(axes)))
     return drawings
 
 
-def _fit_text(fit: Decay | None) -> str:
+def _decay(group: Group) -> Decay | None:
+    usual = group.common
+    return fit_decay(group.age[usual], group.mean("ess")[usual], group.count.sum(axis=0)[usual])
+
+
+def _line(group: Group) -> Line | None:
+    usual = group.common
+    return fit_line(group.age[usual], group.mean("kl")[usual], group.count.sum(axis=0)[usual])
+
+
+def _draw_fit(axis: Axes, group: Group, fit: Decay | Line | None) -> None:
+    if fit is not None:
+        usual = group.age[group.common]
+        x = np.geomspace(max(usual.min(), 0.25), usual.max(), 200)
+        axis.plot(x, fit.at(x), color=group.style.colour, linestyle=":", linewidth=1.4, zorder=2)
+
+
+def _decay_text(group: Group, fit: Decay | None) -> str:
+    """`a = 0.95, T = 41 [30, 55], R² = 0.92`."""
     if fit is None:
-        return "too few ages for a fit"
+        return "too few ages"
     if math.isinf(fit.time):
         return "does not fall with age"
-    return f"T = {fit.time:.3g}, R² = {fit.r2:.2f}"
+    fits = [_decay(group.without(run)) for run in range(group.runs)] if group.runs >= BAND_FROM else []
+    without = [math.log(one.time) if one is not None else math.nan for one in fits]
+    found = jackknife(math.log(fit.time), np.array(without))
+    between = "" if found is None else f" [{math.exp(found[0]):.3g}, {math.exp(found[1]):.3g}]"
+    return f"a = {fit.amplitude:.2f}, T = {fit.time:.3g}{between}, R² = {fit.r2:.2f}"
+
+
+def _line_text(fit: Line | None) -> str:
+    return "too few ages" if fit is None else f"c = {fit.slope:.1e}, R² = {fit.r2:.2f}"
+
+
+def _verdict(groups: Sequence[Group], fits: Sequence[Decay | Line | None], shape: str) -> str:
+    """Which arms a fit does not describe."""
+    fitted = [(group.name, fit.r2) for group, fit in zip(groups, fits, strict=True) if fit is not None]
+    poor = [name for name, r2 in fitted if not r2 >= GOOD]
+    if not fitted:
+        return f"No arm has ages enough to fit the {shape}."
+    if not poor:
+        return f"The {shape} describes the means of every arm (R² of at least {GOOD:g})."
+    return f"The {shape} does not describe the means of {', '.join(poor)} (R² below {GOOD:g})."
 
 
 def clip(study: Study, options: FigureOptions) -> list[Drawing]:
     """Share of clipped tokens by age."""
     drawings = []
-    for block, unit, groups in _each(study, options):
+    for block, unit, suffix, groups in age_groups(study, options):
         title = f"Clipped tokens by age: {block.label}"
         with canvas(1) as axes:
             _lines(axes[0], groups, "clip_fraction", options)
@@ -199,14 +161,14 @@ def clip(study: Study, options: FigureOptions) -> list[Drawing]:
             heading(axes, title, "mean over runs, faint: each run")
             legend_below(axes, [g.style.handle() for g in groups], [g.label for g in groups])
         text = f"Share of tokens of replayed trajectories whose ratio was clipped, by age. {_bars_text(options)}"
-        drawings.append(Drawing(_name("clip", block, unit, _units_of(block)), title, text, figure_of(axes)))
+        drawings.append(Drawing(file_name("clip", block.label, suffix), title, text, figure_of(axes)))
     return drawings
 
 
 def ages(study: Study, options: FigureOptions) -> list[Drawing]:
     """Histogram of the ages of replayed trajectories."""
     drawings = []
-    for block, unit, groups in _each(study, options):
+    for block, unit, suffix, groups in age_groups(study, options):
         title = f"Ages of replayed trajectories: {block.label}"
         labels = []
         with canvas(1) as axes:
@@ -223,9 +185,9 @@ def ages(study: Study, options: FigureOptions) -> list[Drawing]:
             heading(axes, title, "share in each age bin, mean over runs; bins double in width")
             legend_below(axes, [g.style.handle() for g in groups], labels)
         text = (
-            "Share of replayed trajectories in each bin of ages, mean over runs; faint lines are single runs. Bins "
-            "double in width ([1, 2), [2, 4), [4, 8), ...), so equal shares mean a density that falls with 1 / age. Up "
-            f"to {LIMIT} replay batches of a run, evenly spread, are pooled."
+            "Share of replayed trajectories in each bin of ages, mean over n done runs; faint lines are single runs. "
+            "Bins double in width ([1, 2), [2, 4), ...), so equal shares mean a density that falls with 1 / age. "
+            f"Up to {LIMIT} replay batches of a run, evenly spread, are pooled."
         )
-        drawings.append(Drawing(_name("ages", block, unit, _units_of(block)), title, text, figure_of(axes)))
+        drawings.append(Drawing(file_name("ages", block.label, suffix), title, text, figure_of(axes)))
     return drawings

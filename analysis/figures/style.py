@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
+from analysis.findings import AnalysisError
 from analysis.tables.scores import ARM_NAMES, arm_name
 
 
@@ -79,6 +80,15 @@ def arm_styles(arms: Sequence[str]) -> dict[str, Style]:
         styles[arm] = ROLES[variant] if own else next(free)
         used.add(variant)
     return styles
+
+
+def check_number(arms: Sequence[str], label: str) -> None:
+    """Raise AnalysisError where there are more arms than a figure can tell apart."""
+    if len(arms) > MOST:
+        raise AnalysisError(
+            f"{label}: {len(arms)} arms do not fit into one figure; choose at most {MOST} with --arms, of "
+            f"{', '.join(arms)}"
+        )
 
 
 METRICS = {

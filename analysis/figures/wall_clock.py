@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 
 from analysis.figures.curves import caption, check_measured, draw_arms
 from analysis.figures.drawing import Drawing, canvas, figure_of, heading, legends_below
-from analysis.figures.options import FigureOptions, blocks_of, check_number, file_name
-from analysis.figures.style import arm_styles, metric_label
+from analysis.figures.options import FigureOptions, blocks_of, file_name
+from analysis.figures.style import arm_styles, check_number, metric_label
 from analysis.load.record import RunRecord
 from analysis.load.study import Study
 from analysis.tables.scores import arm_name, counted

@@ -7,13 +7,11 @@ can never be stale, whatever happened to a file. Status and lock of a run are no
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -28,6 +26,7 @@ from analysis.load.ages import FIELDS, Ages, AgesFile
 from analysis.load.columns import Columns, Damage
 from analysis.load.facts import Facts
 from analysis.load.run_folder import AGES, Parsed
+from freshper.records.atomic import replacing
 
 
 def default_folder() -> Path:
@@ -42,10 +41,10 @@ def digest(data: Mapping[str, bytes]) -> str:
 
 
 @functools.cache
-def code_digest() -> str:
-    """Changes with the code in this package, which decides what is made of a file."""
+def code_digest(folder: Path = Path(__file__).parent) -> str:
+    """Changes with the code (and tables of data) in a package; this one decides what is made of a file."""
     state = hashlib.sha1()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    for file in sorted([*folder.rglob("*.py"), *folder.rglob("*.csv")]):
         state.update(file.read_bytes())
     return state.hexdigest()
 
@@ -128,27 +127,20 @@ def _write(path: Path, entries: Mapping[str, Entry]) -> None:
         )
         iterations.append(columns.iterations)
         values.append(columns.values.reshape(-1))
-        present.append(columns.present.reshape(-1))
+        present.append(np.packbits(columns.present.reshape(-1)))
         ages.append(np.empty(0) if pooled is None else pooled.table.reshape(-1))
     # default=str: YAML knows dates, which stay what they look like.
     head = json.dumps({"code": code_digest(), "index": index}, default=str).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".tmp-", suffix=".npz", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(
-                file,
-                head=np.frombuffer(head, np.uint8),
-                iterations=np.concatenate([*iterations, np.empty(0, np.int64)]),
-                values=np.concatenate([*values, np.empty(0)]),
-                present=np.concatenate([*present, np.empty(0, bool)]),
-                ages=np.concatenate([*ages, np.empty(0)]),
-            )
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    with replacing(path, durable=False) as file:
+        np.savez(
+            file,
+            head=np.frombuffer(head, np.uint8),
+            iterations=np.concatenate([*iterations, np.empty(0, np.int64)]),
+            values=np.concatenate([*values, np.empty(0)]),
+            present=np.concatenate([*present, np.empty(0, np.uint8)]),
+            ages=np.concatenate([*ages, np.empty(0)]),
+        )
 
 
 class _Reader:
@@ -161,6 +153,12 @@ class _Reader:
         """The next piece, in this shape."""
         begin, self._at = self._at, self._at + math.prod(shape)
         return self._array[begin : self._at].reshape(shape)
+
+
+def _bits(packed: _Reader, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """The next piece of truth values, eight to a byte."""
+    size = math.prod(shape)
+    return np.unpackbits(packed.take((size + 7) // 8), count=size).view(bool).reshape(shape)
 
 
 def _read(path: Path) -> dict[str, Entry]:
@@ -183,7 +181,7 @@ def _read(path: Path) -> dict[str, Entry]:
         parsed = Parsed(
             item["config"],
             item["provenance"],
-            Columns(iterations.take(rows), names, values.take(*shape), present.take(*shape)),
+            Columns(iterations.take(rows), names, values.take(*shape), _bits(present, shape)),
             Damage(damage["torn"], tuple(damage["lines"]), damage["superseded"], tuple(damage["ignored"])),
             item["unreadable"],
             Facts(**item["facts"]),

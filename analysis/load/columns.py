@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json  # a JSON parser that is there anyway, exact, four times as fast as the standard one
 
+from analysis.load.typed_rows import read_numbers
+
 FloatArray = NDArray[np.float64]
 
 
@@ -22,7 +24,7 @@ class Columns:
     iterations: NDArray[np.int64]
     """[n] increasing."""
     names: tuple[str, ...]
-    """m metric names."""
+    """m metric names, sorted."""
     values: FloatArray
     """[m, n]; NaN where a NaN was recorded and where nothing was."""
     present: NDArray[np.bool_]
@@ -106,6 +108,9 @@ def read_columns(data: bytes) -> tuple[Columns, Damage]:
     Where iterations go back (an attempt that was resumed by something else than freshper, which cuts its files back),
     the earlier attempt's rows from there on are superseded.
     """
+    quick = read_numbers(data)
+    if quick is not None and (np.diff(quick.iterations) > 0).all():
+        return Columns(quick.iterations, quick.names, quick.values, ~np.isnan(quick.values)), Damage()
     rows, damaged, torn = parse_lines(data)
     columns, superseded, ignored, nameless = from_rows(rows)
     if nameless:
@@ -155,7 +160,7 @@ def from_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[Columns, int, tuple[st
     kinds: dict[tuple[str, ...], list[int]] = {}
     for index, row in enumerate(kept):
         kinds.setdefault(tuple(row), []).append(index)
-    names = tuple(name for name in dict.fromkeys(itertools.chain.from_iterable(kinds)) if name != "iteration")
+    names = tuple(sorted(set(itertools.chain.from_iterable(kinds)) - {"iteration"}))
     place = {name: index for index, name in enumerate(names)}
     values = np.full((len(names), len(kept)), math.nan)
     present = np.zeros(values.shape, bool)

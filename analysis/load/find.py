@@ -6,18 +6,18 @@ import difflib
 import fnmatch
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.findings import AnalysisError, Finding
+from analysis.load.planned import SWEEP, PlannedSweep, read_sweeps
 from analysis.load.record import Kind
 
 CONFIG, METRICS = "config.yaml", "metrics.jsonl"
 RUN_FILES = (METRICS, "status.json", "provenance.json")
 EXPECTED = (
-    f"expected a run folder (with {CONFIG} and {METRICS}), a folder that holds some, a wandb CSV export, a wandb "
-    "offline "
-    "run folder, or a folder of TensorBoard event files"
+    f"expected a run folder (with {CONFIG} and {METRICS}), a folder that holds some, the folder of a sweep, a "
+    "wandb CSV export, a wandb offline run folder, or a folder of TensorBoard event files"
 )
 
 
@@ -33,18 +33,32 @@ class Source:
     """Resolved path that the user named."""
 
 
-def find_sources(paths: Sequence[str | Path], exclude: Iterable[str] = ()) -> tuple[list[Source], list[Finding]]:
-    """Sources under `paths`, each once, in the order of the paths and then by name; and what was passed over.
+@dataclass(frozen=True)
+class Found:
+    """What some paths hold."""
+
+    sources: tuple[Source, ...]
+    """Each once, in the order of the paths and then by name."""
+    sweeps: tuple[PlannedSweep, ...]
+    """Plans of the sweeps under the paths."""
+    findings: tuple[Finding, ...]
+    """What was passed over."""
+
+
+def find_sources(paths: Sequence[str | Path], exclude: Iterable[str] = ()) -> Found:
+    """What there is under `paths`.
 
     Args:
-        paths: run folders, folders of run folders (of any depth), CSV exports, wandb or TensorBoard folders or files.
+        paths: run folders, folders of run folders (of any depth), CSV exports, wandb or TensorBoard folders or files. A
+            path under which there are sweeps and no runs stands for the runs of those sweeps, wherever they are.
         exclude: glob patterns of folder or file names to leave out.
 
     Raises:
         AnalysisError: naming every path under which there is nothing to load.
     """
     patterns = tuple(exclude)
-    found: dict[Path, Source] = {}
+    sources: dict[Path, Source] = {}
+    sweeps: dict[Path, PlannedSweep] = {}
     findings: list[Finding] = []
     problems: list[str] = []
     for text in paths:
@@ -52,17 +66,18 @@ def find_sources(paths: Sequence[str | Path], exclude: Iterable[str] = ()) -> tu
         if not path.exists():
             problems.append(f"{path}: no such file or folder{_similar(path)}")
             continue
-        sources, passed, problem = _under(path.resolve(), patterns)
-        findings += passed
-        if problem:
-            problems.append(f"{path}: {problem}")
-        for source in sources:
-            found.setdefault(source.path, source)
+        held = _under(path.resolve(), patterns)
+        findings += held.findings
+        if held.problem:
+            problems.append(f"{path}: {held.problem}")
+        for source in held.sources:
+            sources.setdefault(source.path, source)
+        sweeps |= {sweep.file: sweep for sweep in held.sweeps}
     if not paths:
         problems.append(f"no path given; {EXPECTED}")
     if problems:
         raise AnalysisError("\n".join(problems))
-    return list(found.values()), findings
+    return Found(tuple(sources.values()), tuple(sweeps.values()), tuple(dict.fromkeys(findings)))
 
 
 def _similar(path: Path) -> str:
@@ -73,16 +88,27 @@ def _similar(path: Path) -> str:
     return f"; did you mean {' or '.join(str(parent / name) for name in names)}?" if names else ""
 
 
-def _under(path: Path, patterns: tuple[str, ...]) -> tuple[list[Source], list[Finding], str]:
-    """Sources, what was passed over, and what is wrong with a path (empty if it holds something)."""
-    if path.is_file():
+@dataclass
+class _Held:
+    """What one path holds."""
+
+    sources: list[Source] = field(default_factory=list)
+    sweeps: list[PlannedSweep] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    problem: str = ""
+    """What is wrong with the path; empty if there is something to load."""
+
+
+def _under(path: Path, patterns: tuple[str, ...]) -> _Held:
+    if path.is_file() and path.name in {METRICS, CONFIG} and is_run_folder(path.parent):
+        return _Held([Source("folder", path.parent, path.parent)])
+    if path.is_file() and path.name != SWEEP:
         kind = file_kind(path)
-        if path.name in {METRICS, CONFIG} and is_run_folder(path.parent):
-            return [Source("folder", path.parent, path.parent)], [], ""
-        return ([Source(kind, path, path)], [], "") if kind else ([], [], f"not something to load; {EXPECTED}")
-    sources: list[Source] = []
-    findings: list[Finding] = []
+        return _Held([Source(kind, path, path)]) if kind else _Held(problem=f"not something to load; {EXPECTED}")
+    path = path.parent if path.is_file() else path
+    held = _Held()
     files = tables = excluded = 0
+    plans: list[Path] = []
     for folder, subfolders, names in os.walk(path):
         here = Path(folder)
         kept = [n for n in sorted(subfolders) if not _matches(n, patterns) and (not n.startswith(".") or n == ".")]
@@ -91,30 +117,53 @@ def _under(path: Path, patterns: tuple[str, ...]) -> tuple[list[Source], list[Fi
         files += len(names)
         if is_run_folder(here, names):
             subfolders.clear()  # checkpoints, trackers' own files: the record is here
-            sources.append(Source("folder", here, path))
+            held.sources.append(Source("folder", here, path))
             continue
         if METRICS in names:
-            findings.append(
-                Finding("warning", "no config", (), f"{here} has {METRICS} but no {CONFIG} of a run; not loaded")
-            )
+            text = f"{here} has {METRICS} but no {CONFIG} of a run; not loaded"
+            held.findings.append(Finding("warning", "no config", (), text))
+        plans += [here / SWEEP] if SWEEP in names else []
         tables += sum(name.endswith(".csv") for name in names)
-        events = [name for name in names if file_kind(here / name) == "tensorboard"]
-        if events:
-            sources.append(Source("tensorboard", here, path))
+        if any(file_kind(here / name) == "tensorboard" for name in names):
+            held.sources.append(Source("tensorboard", here, path))
         logs = sorted(
             name for name in names if file_kind(here / name) == "wandb_offline" and not _matches(name, patterns)
         )
-        sources += [Source("wandb_offline", here / name, path) for name in logs]
-    if sources:
-        return sources, findings, ""
-    if findings:
-        return [], [], "; ".join(finding.text for finding in findings)
+        held.sources += [Source("wandb_offline", here / name, path) for name in logs]
+    held.sweeps, unreadable = read_sweeps(plans)
+    held.findings += unreadable
+    if not held.sources:
+        held.sources = [
+            Source("folder", place, path) for sweep in held.sweeps for place in _started(sweep)
+            if not _matches(place.name, patterns)
+        ]  # fmt: skip
+    if not held.sources:
+        held.problem = _why_nothing(held, files, excluded, f"{path}/*.csv" if tables else "")
+    return held
+
+
+def _started(sweep: PlannedSweep) -> list[Path]:
+    """Folders of a sweep's runs, as far as they exist."""
+    return [place.resolve() for run in sweep.runs for place in [sweep.place(run)] if place and is_run_folder(place)]
+
+
+def _why_nothing(held: _Held, files: int, excluded: int, tables: str) -> str:
+    """Why there is nothing to load under a path."""
+    if held.findings:
+        return "; ".join(finding.text for finding in held.findings)
+    if any(_started(sweep) for sweep in held.sweeps):
+        return "all runs of the sweeps in it are excluded"
+    if held.sweeps:
+        return "no run in it; " + "; ".join(
+            f"{sweep.file} planned {len(sweep.runs)} runs, of which none has a folder: {sweep.command()} starts them"
+            for sweep in held.sweeps
+        )
     why = "the folder is empty" if not files and not excluded else f"no run among its {files} files"
     if excluded:
         why += f" ({excluded} folders excluded)"
     if tables:
-        why += f"; to load the CSV exports in it, name the files ({path}/*.csv)"
-    return [], [], f"{why}; {EXPECTED}"
+        why += f"; to load the CSV exports in it, name the files ({tables})"
+    return f"{why}; {EXPECTED}"
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

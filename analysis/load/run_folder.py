@@ -14,10 +14,10 @@ from analysis.findings import Finding
 from analysis.load.ages import AgesFile, read_ages
 from analysis.load.columns import Columns, Damage, read_columns
 from analysis.load.facts import Facts, facts_of, flat
+from analysis.load.plain_yaml import load_yaml
 from analysis.load.record import RunRecord
 from freshper.records.status import RunStatus, read_status
 
-_YAML = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 FILES = ("config.yaml", "provenance.json", "metrics.jsonl")
 """What is parsed, hence cached; status.json and the lock are asked anew each time."""
 AGES = "ages.jsonl"
@@ -57,8 +57,8 @@ def parse(data: Mapping[str, bytes]) -> Parsed:
     config, provenance = None, None
     if "config.yaml" in data:
         try:
-            config = yaml.load(data["config.yaml"], _YAML)  # noqa: S506  # a safe loader
-        except yaml.YAMLError as error:
+            config = load_yaml(data["config.yaml"])
+        except (yaml.YAMLError, ValueError) as error:  # the latter: a date that there is not
             unreadable["config.yaml"] = f"not YAML: {' '.join(str(error).split())}"
         else:
             if not isinstance(config, dict):
@@ -68,6 +68,9 @@ def parse(data: Mapping[str, bytes]) -> Parsed:
             provenance = json.loads(data["provenance.json"])
         except ValueError as error:
             unreadable["provenance.json"] = f"not JSON: {error}"
+        else:
+            if not isinstance(provenance, dict):
+                provenance, unreadable["provenance.json"] = None, "not a JSON object"
     columns, damage = read_columns(data.get("metrics.jsonl", b""))
     facts, absent = (Facts(), ()) if config is None else facts_of(config)
     return Parsed(config, provenance, columns, damage, unreadable, facts, absent)

@@ -23,6 +23,7 @@ from analysis.load.arms import with_arms
 from analysis.load.cache import Cache
 from analysis.load.find import Source, find_sources
 from analysis.load.names import apply_labels, unlabelled
+from analysis.load.planned import PlannedSweep
 from analysis.load.record import RunRecord
 from analysis.load.run_folder import AGES, parse, read_bytes, record_of
 from analysis.load.tensorboard import read_tensorboard
@@ -39,6 +40,8 @@ class Study:
     """All runs, by task, arm and seed."""
     findings: tuple[Finding, ...]
     """What was noticed while loading, of all runs."""
+    sweeps: tuple[PlannedSweep, ...] = ()
+    """What sweeps under the paths planned."""
 
     @functools.cached_property
     def runs(self) -> pd.DataFrame:
@@ -100,7 +103,8 @@ def load(
         AnalysisError: there is nothing to load, or something named cannot be read; all such problems at once.
         DuplicateRunsError: two runs have the same key.
     """
-    sources, findings = find_sources(paths, exclude)
+    found = find_sources(paths, exclude)
+    sources, findings = found.sources, list(found.findings)
     records = _read_folders([source for source in sources if source.kind == "folder"], cache, ages, findings)
     problems: list[str] = []
     tables = [source.path for source in sources if source.kind == "wandb_csv"]
@@ -135,7 +139,7 @@ def load(
         raise DuplicateRunsError("\n".join(finding.text for finding in duplicates))
     records.sort(key=lambda r: (r.facts.task, r.facts.algorithm or "", r.facts.arm, r.facts.seed or 0, r.run))
     told = [finding for record in records for finding in record.findings]
-    return Study(tuple(records), (*findings, *duplicates, *told))
+    return Study(tuple(records), (*findings, *duplicates, *told), found.sweeps)
 
 
 def _read_folders(

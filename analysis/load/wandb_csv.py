@@ -13,6 +13,7 @@ and __MIN and __MAX differ: such an export is not the run's history and is refus
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,8 +62,7 @@ def read_wandb_csv(paths: Sequence[Path], allow_sampled: bool = False) -> list[R
         if one.bucketed and not allow_sampled:
             problems.append(
                 f"{one.file}: run {one.run}, {one.metric}: {one.bucketed} values are means over several steps or runs "
-                "(__MIN "
-                "and __MAX differ), not the run's history; export through the wandb API, or allow it with "
+                "(__MIN and __MAX differ), not the run's history; export through the wandb API, or allow it with "
                 "--allow-sampled"
             )
     if problems:
@@ -73,8 +73,7 @@ def read_wandb_csv(paths: Sequence[Path], allow_sampled: bool = False) -> list[R
         if first is not one:
             raise DuplicateRunsError(
                 f"run {one.run} has {one.metric} twice: in {first.file} and in {one.file}; expected one name per run "
-                "and "
-                "each export once"
+                "and each export once"
             )
     return [_record(run, metrics) for run, metrics in runs.items()]
 
@@ -105,6 +104,8 @@ def _read_file(path: Path) -> list[_Series]:
         if name == axis or name.endswith(BOUNDS):
             continue
         run, _, metric = name.rpartition(SEPARATOR)
+        if metric.startswith("_"):
+            continue  # wandb's own clocks: _step, _runtime, _timestamp
         points = {step: _number(cells[column], path, name) for step, cells in zip(steps, body, strict=True)}
         bucketed = 0
         if all(f"{name}{bound}" in place for bound in BOUNDS):
@@ -120,7 +121,7 @@ def _table(path: Path) -> tuple[list[str], list[list[str]], int]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise AnalysisError(f"{path} is not UTF-8 text: {error}") from error
-    rows = list(csv.reader(text.splitlines()))
+    rows = list(csv.reader(io.StringIO(text, newline="")))
     for index, cells in enumerate(rows):
         named = [cell for cell in cells[1:] if SEPARATOR in cell]
         if named and len(named) == len(cells) - 1:

@@ -7,7 +7,7 @@ import html
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from analysis.figures.drawing import Drawing
+from analysis.figures.pictures import Picture
 from analysis.findings import ORDER, Finding
 from analysis.load.study import Study
 from analysis.tables.render import html_fragment
@@ -27,7 +27,10 @@ table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .3rem .7rem; text-align: left; white-space: nowrap; border-bottom: 1px solid #dadce0;
   vertical-align: top; }
 th { background: #f1f3f4; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-td:first-child, th:first-child { position: sticky; left: 0; background: #fff; } th:first-child { background: #f1f3f4; }
+/* the first column stays in sight and never fills a phone */
+td:first-child, th:first-child { position: sticky; left: 0; background: #fff; min-width: 7rem; max-width: 14rem;
+  white-space: normal; overflow-wrap: anywhere; }
+th:first-child { background: #f1f3f4; }
 img { display: block; width: 100%; height: auto; } img.single { max-width: 34rem; } img.double { min-width: 36rem; }
 figcaption { max-width: 46rem; color: #3c4043; font-size: .9rem; margin-top: .4rem; }
 figcaption ul { margin: .3rem 0; padding-left: 1.2rem; }
@@ -51,7 +54,7 @@ def page(
     study: Study,
     findings: Sequence[Finding],
     tables: Sequence[Table],
-    drawings: Iterable[Drawing],
+    pictures: Iterable[Picture],
     provenance: Sequence[Table],
     left_out: Sequence[str],
 ) -> str:
@@ -60,11 +63,11 @@ def page(
     Args:
         study: the runs.
         findings: the doctor's, worst first.
-        tables, drawings: in the order of the page; drawings may be made one at a time.
+        tables, pictures: in the order of the page; pictures may be made one at a time.
         provenance: tables of their own section.
-        left_out: why tables and figures are not there; read after the drawings were made.
+        left_out: why tables and figures are not there; read after the pictures were made.
     """
-    pictures = "".join(map(figure_fragment, drawings))
+    figures = "".join(map(figure_fragment, pictures))
     body = [
         f"<h1>{html.escape(_title(study))}</h1>",
         f"<p>{html.escape(_summary(study))}</p>",
@@ -75,7 +78,7 @@ def page(
         '</section>\n<section id="tables"><h2>Tables</h2>',
         *map(html_fragment, tables),
         '</section>\n<section id="figures"><h2>Figures</h2>',
-        pictures or "<p>The runs allow no figure.</p>",
+        figures or "<p>The runs allow no figure.</p>",
         _left_out(left_out),
         '</section>\n<section id="provenance-of-runs"><h2>Provenance</h2>',
         *map(html_fragment, provenance),
@@ -127,11 +130,11 @@ def _finding(finding: Finding) -> str:
     )
 
 
-def figure_fragment(drawing: Drawing) -> str:
+def figure_fragment(picture: Picture) -> str:
     """A <figure> with the picture inside."""
-    data = base64.b64encode(drawing.png()).decode("ascii")
-    size = "double" if len(drawing.figure.axes) > 1 and drawing.figure.get_figwidth() > 7 else "single"
-    name, title, caption = (html.escape(text) for text in (drawing.name, drawing.title, drawing.caption))
+    data = base64.b64encode(picture.png).decode("ascii")
+    size = "double" if picture.wide else "single"
+    name, title, caption = (html.escape(text) for text in (picture.name, picture.title, picture.caption))
     return (
         f'<figure id="figure-{name}"><h3>{title}</h3>\n<div class="scroll">'
         f'<img class="{size}" alt="{title}" src="data:image/png;base64,{data}"></div>\n'

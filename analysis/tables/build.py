@@ -12,6 +12,7 @@ from analysis.findings import AnalysisError
 from analysis.load.study import Study
 from analysis.tables.clocks import clock_table
 from analysis.tables.factors import FACTORS, factor_table
+from analysis.tables.gain import gain_table
 from analysis.tables.main import improvement_table, main_table, runs_table
 from analysis.tables.paper import side_by_side
 from analysis.tables.scores import check_arms
@@ -43,6 +44,7 @@ TABLES: Mapping[str, Callable[[Study, TableOptions], Table]] = {
     "main": lambda study, o: main_table(study, o.statistic, o.metric, o.interval, o.centre, o.arms),
     "improvement": lambda study, o: improvement_table(study, o.statistic, o.metric, o.arms),
     "clocks": lambda study, o: clock_table(study, o.metric, o.arms),
+    "gain": lambda study, o: gain_table(study, o.metric, o.arms),
     "paper": lambda study, o: side_by_side(study, o.metric, o.arms),
     **{factor.name: functools.partial(_factor, index) for index, factor in enumerate(FACTORS)},
     "runs": lambda study, o: runs_table(study, o.metric, o.arms),

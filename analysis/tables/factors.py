@@ -159,8 +159,7 @@ def factor_table(
         factor.file,
         factor.title,
         f"{told[0].upper()}{told[1:]} of each run; mean over n done runs ± Student t 95 % "
-        "interval, - for the "
-        f"interval of a single run. Within a set only {factor.keys[0]} differs.",
+        f"interval, - for the interval of a single run. Within a set only {factor.keys[0]} differs.",
         ["task", factor.name, *_half_life_header(factor), *(one.text for one in statistics)],
         rows,
         notes,

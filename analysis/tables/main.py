@@ -70,8 +70,7 @@ def main_table(
         "main_table",
         f"Main table: {chosen.text}",
         f"{chosen.text[0].upper()}{chosen.text[1:]} of each run; {centre} over n runs ± {how}; - for the interval of "
-        "a single run. "
-        "Runs that are running, failed or crashed are counted beside the cell and not in it.",
+        "a single run. Runs that are running, failed or crashed are counted beside the cell and not in it.",
         ["task", "metric", "runs", *(arm_name(arm) for arm in shown)],
         rows,
         notes,
@@ -130,11 +129,9 @@ def improvement_table(
         "improvement",
         f"Improvement over on-policy training: {chosen.text}",
         f"{chosen.text[0].upper()}{chosen.text[1:]}. Difference of means with 95 % interval: Student t of the "
-        "differences seed by seed "
-        "where both arms have the same seeds, else Welch's. P(better): chance that a run of the arm beats an "
-        "on-policy run "
-        "(ties count half), bootstrap 95 % interval. All done runs, stopped ones included; n counts pairs, or runs of "
-        "both arms.",
+        "differences seed by seed where both arms have the same seeds, else Welch's. P(better): chance that a run of "
+        "the arm beats an on-policy run (ties count half), bootstrap 95 % interval. All done runs, stopped ones "
+        "included; n counts pairs, or runs of both arms.",
         ["task", "arm", "arm's mean", "on-policy mean", "difference", "relative, %", "compared", "P(better)"],
         rows,
         notes,

@@ -54,8 +54,8 @@ def side_by_side(study: Study, metric: str | None = None, arms: Sequence[str] = 
         "paper_side_by_side",
         "The paper's numbers beside ours",
         f"Peak over the run. Reported: one run ({SOURCE}, Table 1). Ours: mean over n done runs ± Student t 95 % "
-        "interval, - for the "
-        "interval of a single run. The last column says whether the reported value lies inside our interval.",
+        "interval, - for the interval of a single run. The last column says whether the reported value lies inside "
+        "our interval.",
         ["task", "arm", "reported", "ours", "ours minus reported", "inside our interval"],
         rows,
         notes,
@@ -83,8 +83,7 @@ def reported_table() -> Table:
         "paper_main_table",
         "The main table as reported",
         f"Peak validation value over training, one run with one seed per cell ({SOURCE}, Table 1). The last column is "
-        "computed here: "
-        "(FreshPER - on-policy) / |on-policy|.",
+        "computed here: (FreshPER - on-policy) / |on-policy|.",
         ["task", "metric", "model", *(arm_name(arm) for arm in ARMS), "change, %"],
         rows,
     )
@@ -171,9 +170,8 @@ def full_length_table() -> Table:
         "paper_full_length",
         "Main table over all public runs, full length",
         "Peak of each public run over its full length: the highest and the mean over runs. Runs of one arm may differ "
-        "in settings (see "
-        "all public runs); the PPO baseline of NQ Search is left out. No interval: hardly any cell has runs of equal "
-        "settings.",
+        "in settings (see all public runs); the PPO baseline of NQ Search is left out. No interval: hardly any cell "
+        "has runs of equal settings.",
         ["task", "metric", *header],
         rows,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from freshper.config.run import RunConfig
 from freshper.config.schema import CONF_DIR, group_options, resolved, schema_fields
@@ -70,9 +70,9 @@ def help_text() -> str:
 
 def groups_text() -> str:
     """One line per group: its options, the default one marked."""
-    loaded = OmegaConf.load(CONF_DIR / "config.yaml")
-    assert isinstance(loaded, DictConfig) and isinstance(loaded.defaults, ListConfig)
-    chosen = {key: entry[key] for entry in loaded.defaults if isinstance(entry, DictConfig) for key in entry}
+    loaded = OmegaConf.to_container(OmegaConf.load(CONF_DIR / "config.yaml"), resolve=False)
+    assert isinstance(loaded, dict)
+    chosen = {key: entry[key] for entry in loaded["defaults"] if isinstance(entry, dict) for key in entry}
     lines = []
     for group, options in group_options().items():
         shown = [f"{option}*" if chosen.get(group) == option else option for option in options]

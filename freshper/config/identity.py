@@ -68,12 +68,14 @@ def canonical_json(values: Any) -> str:
 
 
 def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, Mapping):
         return {str(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_canonical(item) for item in value]
-    if isinstance(value, float):
-        return value + 0.0 if math.isfinite(value) else str(value)
     return value
 
 

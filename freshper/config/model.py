@@ -21,7 +21,8 @@ class ModelConfig(Section):
     name: str = "tiny"
     """Label used for run folders and tables."""
     path: str | None = None
-    """Folder (or hub name) with config.json, weights, tokenizer and chat template; needed for `kind: hf`."""
+    """Folder (or hub name) with config.json, weights, tokenizer and chat template, or `package:<name>`; needed for
+    `kind: hf`."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Format of the weights. Keep float32 where the learning rate is small: bfloat16 loses updates to rounding."""
     max_pixels: Int | None = Field(None, ge=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from freshper.config.errors import Issue
 from freshper.config.model import ModelConfig
+from freshper.config.model_package import PREFIX, check_package
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -93,6 +94,9 @@ def _vocabulary(folder: Path) -> tuple[object, object]:
 
 
 def _check_path(key: str, path: str, chat: bool) -> Iterator[Issue]:
+    if path.startswith(PREFIX):
+        yield from check_package(key, path)
+        return
     folder = Path(path).expanduser()
     if folder.is_dir():
         yield from (Issue(key, text, path) for text in _missing_parts(folder, chat))

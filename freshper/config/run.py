@@ -97,6 +97,8 @@ class ScaleConfig(Section):
     """Values over which named experiments sweep `replay.decay.tau`, in Hydra's grammar; inf is no decay."""
     seeds: str = "0,1,2"
     """Values over which named experiments sweep `seed`, in Hydra's grammar."""
+    envs: str = "frozenlake"
+    """Environments (options of `env`) of `+experiment=main_table`, in Hydra's grammar."""
 
 
 class ExperimentConfig(Section):

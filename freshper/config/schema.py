@@ -74,12 +74,16 @@ def register_defaults() -> None:
     """Put the schema's defaults where `conf/` finds them: `schema/run`, and `schema/env/<family>` for each family.
 
     Every key then exists before any group file is read, so the command line can set it without `+`, and defaults are
-    written down once, in the schema. Group files may add numbers up: `${freshper_sum:1,${variant.replay_ratio}}`.
+    written down once, in the schema. Group files may add numbers up, `${freshper_sum:1,${variant.replay_ratio}}`, and
+    choose by a name, `${freshper_choice:${env},{gsm8k: qwen2_5_7b},qwen2_5_0_5b}`: the last is for every other name.
     """
     store = ConfigStore.instance()
     run = resolved(RunConfig())
     del run["env"]
     OmegaConf.register_new_resolver("freshper_sum", lambda *numbers: sum(numbers), replace=True)
+    OmegaConf.register_new_resolver(
+        "freshper_choice", lambda name, table, otherwise: table.get(name, otherwise), replace=True
+    )
     node = OmegaConf.create(run)
     for key in free_mappings():
         OmegaConf.set_struct(OmegaConf.select(node, key), False)  # the command line may add entries without `+`
@@ -90,10 +94,11 @@ def register_defaults() -> None:
 
 
 def group_options(conf_dir: Path = CONF_DIR) -> dict[str, list[str]]:
-    """Group name -> its options, read from the folders of `conf/` (Hydra's own groups left out)."""
+    """Group name -> its options, read from the folders of `conf/`. Hydra's own groups are left out, and so are folders
+    within a group: what they hold is chosen by config.yaml, not by the user."""
     groups: dict[str, list[str]] = {}
     for folder in sorted(path for path in conf_dir.iterdir() if path.is_dir() and path.name != "hydra"):
-        groups[folder.name] = sorted(str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.yaml"))
+        groups[folder.name] = sorted(file.stem for file in folder.glob("*.yaml"))
     return groups
 
 

@@ -10,7 +10,6 @@ import functools
 import hashlib
 import io
 import json
-import os
 import sys
 import warnings
 import zipfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from freshper.config.cache import cache_folder
 from freshper.config.envs.sokoban import SokobanConfig
 from freshper.envs.sokoban_layouts import VERSION, Starts, draw_starts
 from freshper.envs.sokoban_search import Layout
@@ -30,13 +30,6 @@ _HEADER = b"freshper sokoban layouts\n"
 
 class DamagedFileError(ValueError):
     """A cache file whose content is not what was written."""
-
-
-def cache_folder() -> Path:
-    """`$FRESHPER_CACHE`, else `$XDG_CACHE_HOME/freshper`, else `~/.cache/freshper`."""
-    if own := os.environ.get("FRESHPER_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "freshper"
 
 
 def load_layout(config: SokobanConfig, held_out: bool, index: int) -> Starts:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from freshper.config.algorithm import CriticConfig
 from freshper.config.model import ModelConfig
 from freshper.policy.errors import ModelError
-from freshper.policy.load import Policy, autocast_dtype, hidden_states, load_parts, model_folder
+from freshper.policy.load import Policy, autocast_dtype, hidden_states, load_parts, model_folder, weights_at
 from freshper.policy.vision_inputs import VisionInputs
 
 
@@ -81,7 +81,7 @@ def load_critic(config: CriticConfig, model: ModelConfig, policy: Policy) -> Cri
     if config.kind == "separate":
         from transformers import AutoModel
 
-        where = config.path or model_folder(model)
+        where = weights_at(config.path) if config.path else model_folder(model)
         source = f"algorithm.critic.path={where}"
         tokenizer, trunk = load_parts(AutoModel, where, model, source)
         if tokenizer.get_vocab() != policy.tokenizer.get_vocab():

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from freshper.config.model import ModelConfig
 from freshper.config.model_folder import TINY_FOLDERS
+from freshper.config.model_package import package_of
 from freshper.policy.chat import ChatFormat, chat_format
 from freshper.policy.errors import ModelError
 from freshper.policy.vision import Vision, load_vision, never_sampled
@@ -119,7 +120,21 @@ def model_folder(config: ModelConfig) -> str:
         return config.path or str(TINY_FOLDERS[config.base or "frozen_lake"])
     if config.path is None:
         raise ModelError("model.kind=hf needs model.path: a folder with config.json, weights and tokenizer")
-    return config.path
+    return weights_at(config.path)
+
+
+def weights_at(path: str) -> str:
+    """Folder or hub name of a `path` in the config; a package's model is converted first, if it was not before.
+
+    Raises:
+        ModelError: see :func:`freshper.policy.model_package.converted_folder`.
+    """
+    package = package_of(path)
+    if package is None:
+        return path
+    from freshper.policy.model_package import converted_folder
+
+    return str(converted_folder(package))
 
 
 def load_policy(config: ModelConfig) -> Policy:
@@ -247,7 +262,7 @@ def _check_head(policy: Policy, where: str) -> None:
         )
 
 
-def _check_dropout(model: nn.Module, source: str) -> None:
+def _check_dropout(model: Any, source: str) -> None:
     """Gradient checkpointing needs training mode, in which dropout would make every ratio noise."""
     rates = [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
     rates.append(

@@ -28,7 +28,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--family",
-        choices=("frozen_lake", "sokoban", "cliff_walking"),
+        choices=("frozen_lake", "sokoban", "sokoban_hard", "cliff_walking"),
         default="frozen_lake",
         help="game that is demonstrated (default frozen_lake)",
     )

@@ -87,13 +87,14 @@ class Vision:
     def patches(self, images: Iterable[PackedImage]) -> list[Patches]:
         """The patches of images, in their order."""
         images = list(images)
-        found = {image.key: self.cache.get(image.key) for image in images}
-        missing = {image.key: image for image in images if found[image.key] is None}
+        known = {image.key: self.cache.get(image.key) for image in images}
+        found = {key: patches for key, patches in known.items() if patches is not None}
+        missing = {image.key: image for image in images if image.key not in found}
         if missing:
             for key, patches in zip(missing, self._process(list(missing.values())), strict=True):
                 found[key] = patches
                 self.cache.put(key, patches)
-        return [patches for image in images if (patches := found[image.key]) is not None]
+        return [found[image.key] for image in images]
 
     def _process(self, images: Sequence[PackedImage]) -> list[Patches]:
         done = self.processor(
@@ -196,4 +197,4 @@ def never_sampled(config: Any, tokenizer: Any, end_ids: frozenset[int]) -> list[
     names = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
     ids = {getattr(config, name, None) for name in names}  # not every architecture has all of them
     ids |= {tokenizer.pad_token_id, tokenizer.get_vocab().get("<|vision_pad|>")}
-    return sorted(ids - {None} - end_ids)
+    return sorted(int(i) for i in ids if i is not None and i not in end_ids)

@@ -6,35 +6,51 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
 TEMP_PREFIX = ".tmp-"
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` by `data`: temporary file beside it, fsync, rename, fsync of the folder.
+@contextlib.contextmanager
+def replacing(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
+    """A new file to write into, beside `path`, whose place it takes at the end of the block; removed if that raises.
+
+    Args:
+        path: file to replace.
+        durable: also wait until the disk has it. What can be made again need not survive a loss of power.
 
     Raises:
         OSError: if the disk is full or the folder cannot be written; `path` is then as it was.
     """
     handle, temporary = tempfile.mkstemp(prefix=TEMP_PREFIX, suffix=f"-{path.name}", dir=path.parent)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(Path(temporary).unlink, missing_ok=True)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    sync_folder(path.parent)
+        undo.pop_all()
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace `path` by `data`: temporary file beside it, fsync, rename, fsync of the folder.
+
+    Raises:
+        OSError: see `replacing`.
+    """
+    with replacing(path) as file:
+        file.write(data)
 
 
 def sync_folder(folder: Path) -> None:

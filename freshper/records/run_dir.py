@@ -87,17 +87,16 @@ class RunDirectory:
             raise RunDirError(
                 f"output.root = {config.output.root}: {path} cannot be written: {error.strerror}"
             ) from error
-        try:
-            _check_same_run(config, path)
-            run = cls(config, path, lock)
+        with contextlib.ExitStack() as undo:
+            undo.callback(lock.release)
+            try:
+                _check_same_run(config, path)
+                run = cls(config, path, lock)
+            except ValueError as error:
+                raise RunDirError(str(error)) from error
             lock.name_holder()
+            undo.pop_all()
             return run
-        except ValueError as error:
-            lock.release()
-            raise RunDirError(str(error)) from error
-        except BaseException:
-            lock.release()
-            raise
 
     def start(self, provenance: Mapping[str, Any]) -> None:
         """Write config.yaml, provenance.json and a `running` status; a resumed run keeps its first provenance.

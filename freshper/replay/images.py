@@ -52,7 +52,7 @@ def image_key(pixels: NDArray[np.uint8]) -> bytes:
     """The key of an image [H, W, 3]."""
     height, width, _ = pixels.shape
     digest = hashlib.blake2b(struct.pack("<II", height, width), digest_size=KEY_BYTES)
-    digest.update(np.ascontiguousarray(pixels))
+    digest.update(pixels.tobytes())
     return digest.digest()
 
 
@@ -63,7 +63,7 @@ def pack_image(pixels: NDArray[np.uint8]) -> PackedImage:
 
 def _packed(key: bytes, pixels: NDArray[np.uint8]) -> PackedImage:
     # The fastest level: drawn frames shrink to a few per cent at any, photographs hardly at the best.
-    return PackedImage(key, pixels.shape[0], pixels.shape[1], zlib.compress(np.ascontiguousarray(pixels), 1))
+    return PackedImage(key, pixels.shape[0], pixels.shape[1], zlib.compress(pixels.tobytes(), 1))
 
 
 class Album:
@@ -139,8 +139,10 @@ def images_of_state(state: Mapping[str, Any]) -> dict[bytes, PackedImage]:
     if not len(offsets) - 1 == len(sizes) == len(keys) / KEY_BYTES:
         raise ValueError(f"replay state has {len(offsets) - 1} images, {len(sizes)} sizes, {len(keys)} bytes of keys")
     found: dict[bytes, PackedImage] = {}
-    for entry, (start, end) in enumerate(itertools.pairwise(offsets.tolist())):
-        image = PackedImage(keys[KEY_BYTES * entry : KEY_BYTES * (entry + 1)], *sizes[entry], joined[start:end])
+    for entry, ((start, end), (height, width)) in enumerate(
+        zip(itertools.pairwise(offsets.tolist()), sizes, strict=True)
+    ):
+        image = PackedImage(keys[KEY_BYTES * entry : KEY_BYTES * (entry + 1)], height, width, joined[start:end])
         if image_key(image.pixels()) != image.key:
             raise ValueError(f"image {entry} of the replay state has other pixels than its key says")
         found[image.key] = image

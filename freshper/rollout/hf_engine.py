@@ -158,6 +158,7 @@ class HFEngine:
         visible = torch.arange(len(prefix), device=device) <= positions[:, None, :, None]
         self.policy.hidden(
             torch.tensor([prefix], device=device),
+            None,
             attention_mask=self._mask(visible),
             position_ids=positions,
             use_cache=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.__main__ import main
-from tests.analysis.runs import write_arms, write_run
+from analysis.__main__ import TABLE_NAMES, main
+from analysis.tables.build import TABLES
+from tests.analysis.runs import curve_rows, write_arms, write_run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -90,12 +92,18 @@ def test_the_doctors_exit_status(tmp_path, capsys):
 
 BAD_INPUT = {
     "no such folder": (["table", "main", "{}/nowhere"], ["nowhere: no such file or folder"]),
+    "no run in the folder": (["report", "{}/papers"], ["papers: no run among its 1 files", "expected a run folder"]),
+    "no run's file": (["doctor", "{}/papers/a.txt"], ["a.txt: not something to load", "expected a run folder"]),
     "empty folder": (["doctor", "{}/empty"], ["the folder is empty", "expected a run folder"]),
     "unknown statistic": (["table", "main", "{}/runs", "--statistic", "best"], ["'best'", "expected peak, final"]),
     "unknown metric": (["table", "main", "{}/runs", "--metric", "eval/sucess"], ["did you mean eval/success"]),
     "no factor": (["table", "tau", "{}/runs"], ["no two runs differ in replay.decay.tau alone", "python run.py -m"]),
     "no labels file": (["table", "main", "{}/runs", "--labels", "{}/no.csv"], ["no.csv: no such file"]),
     "out is a file": (["table", "main", "{}/runs", "--out", "{}/file"], ["file"]),
+    "only an arm without runs": (
+        ["report", "{}/runs", "--arms", "uniform"],
+        ["no run of the arms uniform"],
+    ),
     "csv of another kind": (["table", "main", "{}/other.csv"], ["no wandb export", "a,b"]),
 }
 
@@ -105,6 +113,8 @@ def test_bad_input_ends_with_a_message_and_status_two(case, tmp_path, capsys):
     arguments, words = BAD_INPUT[case]
     write_run(tmp_path / "runs")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "a.txt").write_text("x")
     (tmp_path / "file").write_text("")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     assert main([argument.format(tmp_path) for argument in arguments]) == 2
@@ -112,6 +122,35 @@ def test_bad_input_ends_with_a_message_and_status_two(case, tmp_path, capsys):
     assert "Traceback" not in told
     for word in words:
         assert word in told
+
+
+def test_an_arm_without_runs_and_a_single_seed_are_visible_gaps(tmp_path, capsys):
+    write_arms(tmp_path / "runs", arms=("on_policy", "freshper"), seeds=(0,))
+    common = [str(tmp_path / "runs"), "--arms", "on_policy", "freshper", "uniform", "--no-cache"]
+    assert main(["table", "main", *common]) == 0
+    told = capsys.readouterr()
+    assert "warning: no run of the arm uniform" in told.err and "no runs" in told.out and "± - (n 1)" in told.out
+    assert main(["figure", "learning", *common, "--out", str(tmp_path / "out")]) == 0
+    assert main(["report", *common, "--out", str(tmp_path / "report.html")]) == 0
+    assert "has one run that counts" in (tmp_path / "report.html").read_text()
+
+
+def test_a_nan_is_seen_everywhere(tmp_path, capsys):
+    write_arms(tmp_path / "runs", arms=("on_policy", "freshper"), seeds=(0, 1))
+    rows = curve_rows(2)
+    rows[-1]["eval/success"] = math.nan
+    write_run(tmp_path / "runs", "freshper", 2, rows=rows)
+    common = [str(tmp_path / "runs"), "--no-cache"]
+    assert main(["table", "main", *common, "--statistic", "final"]) == 0
+    assert "(n 2); 1 nan" in capsys.readouterr().out
+    assert main(["doctor", *common]) == 1
+    assert "eval/success is nan in 1 rows, first at iteration 40" in capsys.readouterr().out
+    assert main(["figure", "all", *common, "--out", str(tmp_path / "out")]) == 0
+    assert main(["report", *common, "--out", str(tmp_path / "report.html")]) == 0
+
+
+def test_every_table_has_a_name_on_the_command_line():
+    assert set(TABLE_NAMES) == {"all", *TABLES}
 
 
 def test_a_wrong_table_name_lists_the_names(capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from analysis.load.ages import read_ages
 from analysis.load.columns import read_columns
 from analysis.load.run_folder import read_run_folder
 from analysis.load.study import load
+from freshper.diagnostics.ages import effective_sample_size
 from freshper.records.jsonl import encode, read_lines
 from tests.analysis.runs import age_rows, write_run
 
@@ -69,8 +71,31 @@ def test_ages_are_pooled_by_bin_and_weighted_by_count(tmp_path):
     ages = read_run_folder(folder).ages
     assert ages.unit == "optimizer_steps"
     np.testing.assert_array_equal(ages.table[:, :3], [[1, 2, 400], [2, 4, 800]])
-    np.testing.assert_allclose(ages.table[1, 3], np.mean([math.exp(-0.1 * i) for i in range(1, 41)]))
+    variance = sum(20 * (math.exp(0.1 * i) - 1) for i in range(1, 41)) / (40 * 19)
+    np.testing.assert_allclose(ages.table[:, 3], [1, 1 / (1 + variance)])
+    np.testing.assert_allclose(ages.table[:, 4:], [[0, 0], [0.1, 0.05]])
     assert (ages.pooled, ages.batches) == (40, 40)
+
+
+@pytest.mark.parametrize("few, tolerance", [(3, 0.12), (12, 0.05), (40, 0.02)])
+def test_a_few_trajectories_at_a_time_say_nearly_what_many_say(few, tolerance):
+    """The share of n of a handful is near 1 whatever the ratios; pooled it comes far closer to that of the whole."""
+    log_ratios = np.random.default_rng(0).normal(0, 0.7, (12000 // few, few))
+    rows = [
+        {"iteration": i, "unit": "iterations", "from": [4], "to": [8], "count": [few], "kl": [0.0],
+         "clip_fraction": [0.0], "ess": [effective_sample_size(batch)]}
+        for i, batch in enumerate(log_ratios)
+    ]  # fmt: skip
+    data = "".join(encode(row) + "\n" for row in rows).encode()
+    whole, mean = effective_sample_size(log_ratios.ravel()), np.mean([row["ess"][0] for row in rows])
+    pooled = read_ages(data, limit=4000).ages.table[0, 3]
+    assert whole - 0.02 < pooled < mean and pooled == pytest.approx(whole, abs=tolerance)
+
+
+def test_single_trajectories_have_no_effective_sample_size():
+    row = {**next(age_rows()), "count": [1, 5], "ess": [1.0, 0.8]}
+    table = read_ages((encode(row) + "\n").encode()).ages.table
+    assert math.isnan(table[0, 3]) and table[1, 3] == pytest.approx(1 / (1 + 5 * 0.25 / 4))
 
 
 def test_of_very_many_replay_batches_evenly_spread_ones_are_pooled_and_counted():

@@ -21,7 +21,7 @@ from analysis.figures.build import FIGURES, build_figures
 from analysis.figures.curves import clock_series, learning
 from analysis.figures.drawing import settings, write_drawing
 from analysis.figures.factors import tau, tau_alpha
-from analysis.figures.fits import fit_decay
+from analysis.figures.fits import fit_decay, fit_line, jackknife
 from analysis.figures.options import FigureOptions
 from analysis.figures.paper import beside, full_length_drawings, paper_drawings
 from analysis.figures.staleness import ages, staleness
@@ -94,19 +94,51 @@ class TestNumbers:
         weights = [weight * (1 - weight) ** (n - i) if i else (1 - weight) ** n for i in range(n + 1)]
         assert smooth(np.array(values), weight)[-1] == pytest.approx(np.dot(weights, values), abs=1e-9)
 
-    @given(st.floats(0.5, 5000), st.integers(3, 9))
-    def test_the_fit_finds_the_decay(self, time, bins):
+    @given(st.floats(0.5, 5000), st.floats(0.1, 1), st.integers(4, 9))
+    def test_the_fit_finds_the_decay(self, time, amplitude, bins):
         age = 2.0 ** np.arange(bins)
-        found = fit_decay(age, np.exp(-age / time), np.ones(bins))
-        assert found.time == pytest.approx(time, rel=1e-3)
+        found = fit_decay(age, amplitude * np.exp(-age / time), np.ones(bins))
+        assert found.time == pytest.approx(time, rel=1e-3) and found.amplitude == pytest.approx(amplitude, rel=1e-3)
         assert found.r2 == pytest.approx(1, abs=1e-4) or math.isnan(found.r2)
 
+    @given(st.lists(st.tuples(st.floats(0.05, 1), st.integers(1, 50)), min_size=4, max_size=9))
+    def test_no_other_decay_is_nearer(self, points):
+        age = 2.0 ** np.arange(len(points))
+        value, weight = (np.array(column, np.float64) for column in zip(*points, strict=True))
+        found = fit_decay(age, value, weight)
+
+        def error(amplitude, time):
+            return ((amplitude * np.exp(-age / time) - value) ** 2) @ weight
+
+        best = error(found.amplitude, found.time)
+        for time in np.geomspace(0.1, 1e5, 60):
+            shape = np.exp(-age / time)
+            assert best <= error((weight * value) @ shape / (weight @ shape**2), time) + 1e-9
+        assert math.isnan(found.r2) or -1e-9 <= found.r2 <= 1
+
+    @given(st.lists(st.tuples(st.floats(-2, 2), st.integers(1, 50)), min_size=4, max_size=9))
+    def test_the_line_is_numpys(self, points):
+        age = 2.0 ** np.arange(len(points))
+        value, weight = (np.array(column, np.float64) for column in zip(*points, strict=True))
+        found = fit_line(age, value, weight)
+        slope, intercept = np.polyfit(age, value, 1, w=np.sqrt(weight))
+        assert (found.slope, found.intercept) == pytest.approx((slope, intercept), abs=1e-8)
+
     def test_a_fit_that_cannot_be(self):
-        assert fit_decay(np.array([1.0, 2]), np.array([0.9, 0.8]), np.ones(2)) is None
-        assert fit_decay(np.array([1.0, 2, 4]), np.array([0.9, math.nan, 0.8]), np.ones(3)) is None
-        assert math.isinf(fit_decay(np.array([1.0, 2, 4]), np.ones(3), np.ones(3)).time)
-        rising = fit_decay(np.array([1.0, 4, 16]), np.array([0.3, 0.5, 0.9]), np.ones(3))
-        assert rising.r2 < 0
+        age = np.array([1.0, 2, 4, 8])
+        for fit in (fit_decay, fit_line):
+            assert fit(age[:3], np.array([0.9, 0.8, 0.7]), np.ones(3)) is None
+            assert fit(age, np.array([0.9, math.nan, 0.8, 0.7]), np.ones(4)) is None
+        assert math.isinf(fit_decay(age, np.ones(4), np.ones(4)).time)
+        rising = fit_decay(age, np.array([0.3, 0.5, 0.8, 0.9]), np.ones(4))
+        assert math.isinf(rising.time) and rising.r2 == 0 and rising.amplitude == pytest.approx(0.625)
+
+    def test_the_jackknife_of_a_mean_is_students_interval(self):
+        values = np.array([0.2, 0.5, 0.3, 0.9])
+        without = np.array([np.delete(values, index).mean() for index in range(4)])
+        expected = t_interval(values)
+        assert jackknife(expected.value, without) == pytest.approx((expected.low, expected.high))
+        assert jackknife(1.0, np.array([1.0])) is None and jackknife(math.inf, without) is None
 
     def test_training_time_leaves_evaluations_out(self, tmp_path):
         rows = curve_rows()
@@ -204,7 +236,8 @@ class TestSettings:
 class TestStaleness:
     def test_rare_ages_are_hollow_and_not_fitted(self, study):
         (drawing,) = staleness(study, FigureOptions(arms=("standard_per",)))
-        assert "too few ages for a fit" in drawing.caption  # the runs have two bins of ages
+        assert "too few ages" in " ".join(legend_texts(drawing))  # the runs have two bins of ages
+        assert "No arm has ages enough to fit the exponential" in drawing.caption
         (drawing,) = ages(study, FigureOptions(arms=("standard_per",)))
         line = line_of(drawing.figure.axes[0], "standard_per")
         assert line.get_xdata().tolist() == [1, 2.5]

@@ -65,6 +65,22 @@ def test_an_export_without_bounds(tmp_path):
     assert read_wandb_csv([path])[0].columns.series("eval/success")[1].tolist() == [0.5]
 
 
+def test_oddities_of_the_page(tmp_path):
+    """A line break and a comma in a run's name, wandb's own clocks, a byte order mark, Windows line ends."""
+    path = tmp_path / "odd.csv"
+    names = ['"Step"', '"a,\nb - loss"', '"a,\nb - loss__MIN"', '"a,\nb - loss__MAX"', '"a,\nb - _runtime"']
+    path.write_bytes(("\ufeff" + ",".join(names) + "\r\n3,0.5,0.5,0.5,7\r\n4,,,,8\r\n").encode())
+    (record,) = read_wandb_csv([path])
+    assert (record.run, record.columns.names) == ("a,\nb", ("loss",))
+    assert [list(part) for part in record.columns.series("loss")] == [[3], [0.5]]
+
+
+def test_a_run_without_a_value(tmp_path):
+    path = export(tmp_path / "x.csv", ["r - loss", "empty - loss"], [(0, 1, ""), (1, 2, "")])
+    lengths = {record.run: len(record.columns) for record in load([path]).records}
+    assert lengths == {"r": 2, "empty": 0}
+
+
 def test_bucket_means_are_refused_unless_allowed_and_then_flagged(tmp_path):
     path = export(tmp_path / "x.csv", ["r - eval/success"], [(0, (0.2, 0.1, 0.3)), (10, 0.5)])
     with pytest.raises(AnalysisError, match="means over several steps or runs"):

@@ -13,7 +13,11 @@ from freshper.config.run import RunConfig
 from freshper.config.schema import CONF_DIR, default_groups, group_options, resolved
 
 ALL_OPTIONS = [(group, option) for group, options in group_options().items() for option in options]
-NEEDS = {("model", "hf"): ["model.path=org/name"], ("trainer", "command"): ["trainer.command.argv=['{python}']"]}
+NEEDS = {
+    ("model", "hf"): ["model.path=org/name"],
+    ("model", "smollm2_135m"): ["model.path=org/name"],  # its package need not be installed
+    ("trainer", "command"): ["trainer.command.argv=['{python}']"],
+}
 """What an option does not work without."""
 
 

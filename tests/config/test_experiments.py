@@ -18,17 +18,20 @@ from freshper.trainers import train
 
 RUNS = {
     # distinct runs per seed, seeds
-    "main_table": (8, 3),
+    "main_table": (8, 3),  # of each task: see TASKS
     "tau_sensitivity": (1 + 4, 3),
     "base_priority": (1 + 2 * 6, 3),
     "is_correction": (1 + 3 * 2, 3),
     "replay_ratio": (1 + 3 * 4, 3),
     "alpha_tau": (1 + 3 * 4, 3),
     "seeds": (4, 10),
+    "tasks": (1, 2),  # FreshPER alone
 }
 SCALES = ("cpu", "paper")
+TASKS = {("main_table", "paper"): 7, ("tasks", "cpu"): 9, ("tasks", "paper"): 9}
+"""Tasks of an experiment, where there are several."""
 TINY = (
-    "model=tiny", "iterations=1", "rollout.episodes=4", "rollout.max_new_tokens=4", "env.max_turns=2",
+    "env=frozenlake", "model=tiny", "iterations=1", "rollout.episodes=4", "rollout.max_new_tokens=4", "env.max_turns=2",
     "evaluation.episodes=2", "trainer.threads=1", "trainer.progress=off", "output.figures=false",
     "diagnostics.dead_after=0",  # four episodes of a random policy may all have the same reward
 )  # fmt: skip
@@ -51,8 +54,9 @@ def test_every_setting_composes_and_validates(name, scale):
     configs = cells(name, scale)
     assert {config.experiment.name for config in configs} == {name}
     assert {config.scale.name for config in configs} == {scale}
-    assert len(configs) == RUNS[name][0]
-    assert "on_policy" in {config.variant.name for config in configs}
+    assert len(configs) == RUNS[name][0] * TASKS.get((name, scale), 1)
+    assert len({config.env.name for config in configs}) == TASKS.get((name, scale), 1)
+    assert name == "tasks" or "on_policy" in {config.variant.name for config in configs}
     text = (CONF_DIR / "experiment" / f"{name}.yaml").read_text()
     assert f"python run.py -m +experiment={name} scale=cpu" in text
 
@@ -64,7 +68,7 @@ def test_every_cell_composes_and_validates(name, scale):
     configs = compose_sweep([f"+experiment={name}", f"scale={scale}"])
     per_seed, seeds = RUNS[name]
     assert len({config.seed for config in configs}) == seeds
-    assert len({identity(config) for config in configs}) == per_seed * seeds
+    assert len({identity(config) for config in configs}) == per_seed * seeds * TASKS.get((name, scale), 1)
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -17,6 +17,7 @@ from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.model import ModelConfig
 from freshper.config.model_folder import TINY_FOLDERS
 from freshper.envs.answer import parse_action
+from freshper.envs.expert import good_actions
 from freshper.envs.frozen_lake import REPLY, FrozenLakeText
 from freshper.envs.lake_map import ACTIONS
 from freshper.policy.load import load_policy
@@ -53,18 +54,39 @@ def test_phases_share_all_steps() -> None:
 
 def test_only_replies_are_learned() -> None:
     tokenizer = build_tokenizer()
-    messages = play(FrozenLakeText(CONFIG), 0, Player(1.0, 0.0), np.random.default_rng(0), 10)
-    ids, mask = encode(tokenizer, messages)
+    messages, taught = play(FrozenLakeText(CONFIG), 0, Player(1.0, 0.0), np.random.default_rng(0), 10)
+    ids, mask = encode(tokenizer, messages, taught)
     replies = [message["content"] for message in messages if message["role"] == "assistant"]
     assert len(replies) >= 1 and all(parse_action(reply, ACTIONS) for reply in replies)
     assert tokenizer.decode(ids[mask]) == "".join(f"{reply}<|end|>" for reply in replies)
+
+
+def test_a_player_that_teaches_good_moves_only() -> None:
+    tokenizer, rng = build_tokenizer(), np.random.default_rng(0)
+    env, twin = FrozenLakeText(CONFIG), FrozenLakeText(CONFIG)
+    kept = left_out = 0
+    for seed in range(20):
+        messages, taught = play(env, seed, Player(0.3, 0.2, teaches_all=False), rng, 10)
+        replies = [message["content"] for message in messages if message["role"] == "assistant"]
+        twin.reset(seed=seed)
+        good = []
+        for reply in replies:
+            action = parse_action(reply, ACTIONS)
+            best = [ACTIONS[index] for index in good_actions(twin)]
+            good.append(action in best and reply == f"<answer>{action}</answer>")
+            twin.step(reply)
+        assert taught == good
+        ids, mask = encode(tokenizer, messages, taught)
+        assert tokenizer.decode(ids[mask]) == "".join(f"{r}<|end|>" for r, g in zip(replies, good, strict=True) if g)
+        kept, left_out = kept + sum(good), left_out + good.count(False)
+    assert kept > 10 and left_out > 10
 
 
 def test_padding_changes_no_loss() -> None:
     tokenizer = build_tokenizer()
     model = new_model(tokenizer, 0)
     env, rng = FrozenLakeText(CONFIG), np.random.default_rng(0)
-    batch = [encode(tokenizer, play(env, seed, Player(0.5, 0.1), rng, 10)) for seed in range(4)]
+    batch = [encode(tokenizer, *play(env, seed, Player(0.5, 0.1), rng, 10)) for seed in range(4)]
     with torch.no_grad():
         alone = sum(assistant_loss(model, [conversation]).item() for conversation in batch)
         assert assistant_loss(model, batch).item() == pytest.approx(alone, rel=1e-5)
@@ -73,7 +95,7 @@ def test_padding_changes_no_loss() -> None:
 def test_malformed_demonstrations_are_malformed() -> None:
     env, rng = FrozenLakeText(CONFIG), np.random.default_rng(0)
     for seed in range(20):
-        for message in play(env, seed, Player(0.5, 1.0), rng, 10):
+        for message in play(env, seed, Player(0.5, 1.0), rng, 10)[0]:
             assert message["role"] != "assistant" or parse_action(message["content"], ACTIONS) is None
 
 
@@ -157,7 +179,7 @@ def test_a_full_expert_succeeds_and_a_random_player_mostly_fails(config: GameCon
     for expert in wins:
         game, rng = make_game(config), np.random.default_rng(0)
         for seed in range(20):
-            messages = play(game, seed, Player(expert, 0.0), rng, 20)
+            messages, _ = play(game, seed, Player(expert, 0.0), rng, 20)
             replies = [message["content"] for message in messages if message["role"] == "assistant"]
             game.reset(seed=seed)
             wins[expert] += any(game.step(reply)[4]["success"] for reply in replies)

@@ -82,7 +82,7 @@ def test_names_and_sums() -> None:
 @pytest.mark.parametrize("family", ["math", "search"])
 def test_the_recipe_learns_and_is_seeded(family: str) -> None:
     recipe, configs = RECIPES[family]
-    recipe = replace(recipe, steps=8, episodes=8)
+    recipe = replace(recipe, steps=8, episodes=8, unsure_steps=min(recipe.unsure_steps, 2))
     if family == "search":
         configs = (SearchConfig(people=8),)
     _, losses = pretrain_text(recipe, configs, TOKENIZER, lambda step, loss: None)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import fcntl
 import hashlib
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -187,6 +192,27 @@ def test_a_sweep_of_real_training(tmp_path):
     larger = sweep(tmp_path, "variant=on_policy,freshper", "seed=0,1,2", "hydra.sweeper.cpus=1", *SMALL)
     assert larger.stderr.count("started") == 2
     assert all(before[folder] == digests(folder) for folder in folders)
+
+
+@pytest.mark.slow
+def test_on_a_terminal_there_is_one_live_table(tmp_path):
+    """In a pseudo-terminal, as a user types it: the table needs the terminal, and Ray must not be given it."""
+    reader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
+    process = subprocess.Popen(
+        command("seed=0,1", *program(tmp_path)), cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal
+    )
+    os.close(terminal)
+    shown = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        while part := os.read(reader, 65536):
+            shown += part
+    os.close(reader)
+    text = shown.decode()
+    assert process.wait(60) == 0, text
+    for words in ("time left", "2 done", "seed=0", "seed=1", "running"):
+        assert words in text
+    assert "2 runs: 2 done" in text.replace("\r", "")
 
 
 @pytest.mark.slow

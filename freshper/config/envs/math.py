@@ -24,6 +24,9 @@ class MathConfig(DatasetSection):
     """Tries (assistant messages) before the episode is cut; 1 gives the usual accuracy of a benchmark."""
     format_penalty: Float = Field(0.0, le=0)
     """Added to the *training* reward of a turn without an answer; never to the score or the priority."""
+    answer: Literal["tagged", "last_number"] = "tagged"
+    """Where the answer of a reply stands: `tagged`, in an answer tag or a box; `last_number`, there, else it is the
+    last number of the text, and no format is asked for."""
     reward: Literal["by_try", "binary"] = "by_try"
     """`by_try`: 1, 1/2, 1/4, ... for the right answer on try 1, 2, 3 (public runs); `binary`: 1 on any try (the paper's
     text), which makes the first try worth no more than the last."""

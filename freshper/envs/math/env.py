@@ -74,7 +74,7 @@ class MathText(gymnasium.Env[str, str]):
         if self._over:
             raise ResetNeeded("the episode is over: call reset() before step()")
         self._turn += 1
-        answer = final_answer(action)
+        answer = final_answer(action, last_number=self.config.answer == "last_number")
         verdict = "none" if answer is None else self._verifier.check(answer, self._problem.answer)
         right = verdict == "right"
         truncated = not right and self._turn >= self.config.max_turns
@@ -89,7 +89,8 @@ class MathText(gymnasium.Env[str, str]):
         if right:
             return "Correct."
         left = self.config.max_turns - self._turn
-        problem = "Incorrect." if answer is not None else f"No answer found. Reply {REPLY.format('result')}."
+        form = REPLY.format("result") if self.config.answer == "tagged" else "with the result"
+        problem = "Incorrect." if answer is not None else f"No answer found. Reply {form}."
         return f"{problem} {left} {'try' if left == 1 else 'tries'} left."
 
 
@@ -99,5 +100,7 @@ def _info(valid: bool, success: bool, turn: int) -> dict[str, Any]:
 
 def first_message(problem: Problem, config: MathConfig) -> str:
     """The first user message: reply format, number of tries, problem."""
+    if config.answer == "last_number":
+        return problem.question if config.max_turns == 1 else f"{problem.question}\n{config.max_turns} tries."
     tries = f"{config.max_turns} tries" if config.max_turns > 1 else "1 try"
     return f"Think step by step, then reply {REPLY.format('result')}. {tries}.\n{problem.question}"

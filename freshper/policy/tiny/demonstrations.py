@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,9 @@ class Player:
     """Chance of a move towards success; otherwise, and where there is none, one of the four moves at random."""
     malformed_probability: float
     """Chance of a reply that the environment cannot read."""
+    teaches_all: bool = True
+    """Whether every reply is learned from; otherwise only moves towards success, which shows what to do in the places
+    where the others lead."""
 
 
 def make_game(config: GameConfig) -> Game:
@@ -48,17 +52,26 @@ def make_game(config: GameConfig) -> Game:
     return SokobanText(config) if isinstance(config, SokobanConfig) else CliffWalkingText(config)
 
 
-def play(env: Game, seed: int, player: Player, rng: np.random.Generator, max_turns: int) -> list[Message]:
-    """Play one episode (at most `max_turns` turns of it) and return the conversation, the player as the assistant."""
+def play(
+    env: Game, seed: int, player: Player, rng: np.random.Generator, max_turns: int
+) -> tuple[list[Message], list[bool]]:
+    """Play one episode (at most `max_turns` turns of it).
+
+    Returns:
+        The conversation, the player as the assistant, and for each of its replies whether it is to be learned from.
+    """
     observation, info = env.reset(seed=seed)
     messages = [{"role": "system", "content": info["system"]}]
+    taught = []
     for _ in range(max_turns):
-        reply = draw_reply(env.actions, good_actions(env), player, rng)
+        good = good_actions(env)
+        reply = draw_reply(env.actions, good, player, rng)
+        taught.append(player.teaches_all or reply in {REPLY.format(env.actions[action]) for action in good})
         messages += [{"role": "user", "content": observation}, {"role": "assistant", "content": reply}]
         observation, _, terminated, truncated, _ = env.step(reply)
         if terminated or truncated:
             break
-    return messages
+    return messages, taught
 
 
 def draw_reply(actions: Sequence[str], good: Sequence[int], player: Player, rng: np.random.Generator) -> str:
@@ -69,8 +82,14 @@ def draw_reply(actions: Sequence[str], good: Sequence[int], player: Player, rng:
     return (_MALFORMED[int(rng.integers(len(_MALFORMED)))] if broken else REPLY).format(action)
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, messages: list[Message]) -> tuple[Tensor, Tensor]:
-    """Return token ids [T] of a conversation and a mask [T] of the assistant's tokens, end markers included."""
+def encode(
+    tokenizer: PreTrainedTokenizerBase, messages: list[Message], taught: Sequence[bool] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return token ids [T] of a conversation and a mask [T] of the assistant's tokens, end markers included.
+
+    `taught` leaves out replies: one entry for each, all of them by default.
+    """
+    replies = iter(taught if taught is not None else itertools.repeat(True))
     ids = torch.tensor(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=False))
     start, end = tokenizer.convert_tokens_to_ids("<|assistant|>"), tokenizer.eos_token_id
     mask = torch.zeros(len(ids), dtype=torch.bool)
@@ -79,7 +98,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: list[Message]) -> tuple
         if token == start:
             begun = position + 1
         elif token == end and begun is not None:
-            mask[begun : position + 1] = True
+            mask[begun : position + 1] = next(replies)
             begun = None
     return ids, mask
 
@@ -101,6 +120,5 @@ class Demonstrations:
         for _ in range(count):
             seed = train_seed(self._config, self._seed, self._episodes)
             self._episodes += 1
-            messages = play(self._env, seed, player, self._rng, max_turns)
-            conversations.append(encode(self._tokenizer, messages))
+            conversations.append(encode(self._tokenizer, *play(self._env, seed, player, self._rng, max_turns)))
         return sorted(conversations, key=lambda conversation: len(conversation[0]), reverse=True)

@@ -1,7 +1,7 @@
 """Pretrain the small base model on noisy play, as `python -m freshper.policy.pretrain` does.
 
-It clones a player that mostly moves at random, so that the result knows the reply format and a little of the game, as
-an instruct model does, and leaves the rest to reinforcement learning. Loss on the assistant's tokens only.
+It clones a player that in the end mostly moves at random, so that the result knows the reply format and a little of the
+game, as an instruct model does, and leaves the rest to reinforcement learning. Loss on the assistant's tokens only.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Phase:
     """Turns of each episode that are shown."""
     expert_probability: float
     """Chance that the demonstrated move is one towards success, else random."""
+    teaches_all: bool = True
+    """Whether every reply is learned from, or moves towards success only."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,25 @@ RECIPES: dict[str, tuple[Recipe, GameConfig]] = {
     "frozen_lake": (Recipe(), FrozenLakeConfig()),
     "sokoban": (
         Recipe(
-            steps=560,
-            phases=(Phase("short episodes", 0.7, 40, 3, 1.0), Phase("episodes", 0.3, 24, 10, 0.5)),
+            steps=1250,
+            phases=(
+                Phase("short episodes, good moves", 0.56, 40, 3, 0.6, teaches_all=False),
+                Phase("episodes, good moves", 0.336, 24, 10, 0.7, teaches_all=False),
+                Phase("episodes, mostly random", 0.104, 24, 10, 0.35),
+            ),
         ),
         SokobanConfig(),
+    ),
+    "sokoban_hard": (
+        Recipe(
+            steps=1000,
+            phases=(
+                Phase("short episodes, good moves", 0.62, 32, 3, 0.6, teaches_all=False),
+                Phase("episodes, good moves", 0.28, 10, 20, 0.75, teaches_all=False),
+                Phase("episodes, often random", 0.1, 10, 20, 0.5),
+            ),
+        ),
+        SokobanConfig(name="sokoban_hard", size=8, boxes=2, min_moves=4, max_moves=16, max_turns=20),
     ),
     "cliff_walking": (
         Recipe(
@@ -112,7 +129,7 @@ def pretrain(
     demonstrations = Demonstrations(config, tokenizer, recipe.seed)
     losses: list[float] = []
     for phase, steps in zip(recipe.phases, phase_steps(recipe), strict=True):
-        player = Player(phase.expert_probability, recipe.malformed_probability)
+        player = Player(phase.expert_probability, recipe.malformed_probability, phase.teaches_all)
         for _ in range(steps):
             batch = demonstrations.draw(phase.episodes, player, phase.max_turns)
             tokens = sum(int(mask.sum()) for _, mask in batch)

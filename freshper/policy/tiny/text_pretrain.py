@@ -1,8 +1,8 @@
 """Pretrain a small text model on sums or on the search world, as `python -m freshper.policy.pretrain_text` does.
 
-It clones a player for a short while, so that the result knows the protocol and is often, but not surely, on the way to
-the answer, as an instruct model is, and leaves the rest to reinforcement learning. Mixing guesses into the play, as the
-grid games' bases do, leaves nothing of a reply of several tokens: every one of them has to be right.
+It clones a player that is right, until the model can do the task, then for a short while a player that often guesses.
+So the result knows the protocol and the way to the answer but is unsure, as an instruct model is, and leaves the rest
+to reinforcement learning. Search is cloned for so short a while that it is unsure without guesses.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ class TextRecipe:
     """Everything that decides the base weights, besides the environment."""
 
     steps: int
-    """Optimiser steps. So few that the base is unsure and reinforcement learning has work to do."""
-    skill: float = 1.0
-    """Chance that a demonstrated turn is the right one."""
+    """Optimiser steps."""
+    unsure_steps: int = 0
+    """How many of them, at the end, show a player that is not always right: reinforcement learning has work to do."""
+    unsure_skill: float = 1.0
+    """Chance that a turn is the right one in those; before, every turn is."""
     episodes: int = 64
     """Conversations in a step."""
     learning_rate: float = 3e-3
@@ -41,7 +43,7 @@ class TextRecipe:
 
 
 RECIPES: dict[str, tuple[TextRecipe, tuple[TextConfig, ...]]] = {
-    "math": (TextRecipe(steps=500), (MathConfig(), MathConfig(name="aime", tasks=AIME_TASKS))),
+    "math": (TextRecipe(1600, 250, 0.5), (MathConfig(), MathConfig(name="aime", tasks=AIME_TASKS))),
     "search": (TextRecipe(steps=340, episodes=24), (SearchConfig(),)),
 }
 """Family -> how its base is made, and on which tasks."""
@@ -63,7 +65,8 @@ def pretrain_text(
     demonstrations = TextDemonstrations(configs, tokenizer, recipe.seed)
     losses: list[float] = []
     for step in range(1, recipe.steps + 1):
-        batch = demonstrations.draw(recipe.episodes, recipe.skill)
+        unsure = step > recipe.steps - recipe.unsure_steps
+        batch = demonstrations.draw(recipe.episodes, recipe.unsure_skill if unsure else 1.0)
         tokens = sum(int(mask.sum()) for _, mask in batch)
         total = 0.0
         for begin in range(0, len(batch), 16):  # slices of like length: little padding, caches stay warm

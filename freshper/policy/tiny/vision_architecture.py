@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from transformers import PreTrainedTokenizerBase, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
+from transformers import (
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+)
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from freshper.policy.chat import chat_format
@@ -37,7 +42,7 @@ VISION_CHAT_TEMPLATE = (
 """That of the small text models, with images among the contents of a message."""
 
 
-def build_vision_tokenizer(texts: Sequence[str], vocabulary: int = VOCABULARY) -> PreTrainedTokenizerBase:
+def build_vision_tokenizer(texts: Sequence[str], vocabulary: int = VOCABULARY) -> PreTrainedTokenizerFast:
     """Train the tokenizer (deterministic, well under a second).
 
     Args:
@@ -54,7 +59,7 @@ def vision_config(tokenizer: PreTrainedTokenizerBase) -> Qwen2_5_VLConfig:
     the two. The sections of the rotary positions (time, height, width) add up to half a head. `initializer_range`: see
     :func:`freshper.policy.tiny.architecture.tiny_config`.
     """
-    start, end, image, video = tokenizer.convert_tokens_to_ids(list(MARKERS))
+    start, end, image, video = (int(tokenizer.get_vocab()[marker]) for marker in MARKERS)
     return Qwen2_5_VLConfig(
         text_config={
             "vocab_size": len(tokenizer),
@@ -87,7 +92,6 @@ def vision_config(tokenizer: PreTrainedTokenizerBase) -> Qwen2_5_VLConfig:
         video_token_id=video,
         vision_start_token_id=start,
         vision_end_token_id=end,
-        initializer_range=0.08,
         tie_word_embeddings=True,
     )
 

@@ -1,5 +1,7 @@
 """Three tries with feedback."""
 
+import re
+
 import gymnasium
 import pytest
 from gymnasium.error import ResetNeeded
@@ -7,6 +9,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from freshper.config.compose import compose_config
 from freshper.config.envs.math import MathConfig
 from freshper.envs.make import make_env
 from freshper.envs.math.env import REPLY, MathText
@@ -80,3 +83,20 @@ def test_any_reply_is_survived(reply: str) -> None:
             break
     else:
         pytest.fail("the third try did not end the episode")
+
+
+def test_arithmetic_asks_for_no_format_and_takes_the_last_number() -> None:
+    config = compose_config(["env=arithmetic"]).env
+    assert isinstance(config, MathConfig)
+    env = MathText(config)
+    for seed in range(50):
+        first, info = env.reset(seed=seed)
+        assert "<answer>" not in first and first.endswith("=") and info["system"] == "You solve maths problems."
+        assert all(abs(int(number)) < 100 for number in re.findall(r"\d+", first))
+        _, reward, terminated, truncated, info = env.step(f"{first} {env.problem.answer}.")
+        assert (reward, terminated, truncated, info["success"]) == (1.0, True, False, True)
+        env.reset(seed=seed)
+        _, reward, terminated, truncated, info = env.step(f"{env.problem.answer}, no, {int(env.problem.answer) + 1}")
+        assert (reward, terminated, truncated, info["valid"]) == (0.0, False, True, True)
+    env.reset(seed=0)
+    assert env.step("I do not know")[4]["valid"] is False

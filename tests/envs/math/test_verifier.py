@@ -99,6 +99,37 @@ def test_final_answer(reply: str, answer: str | None) -> None:
     assert final_answer(reply) == answer
 
 
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("4 + 3 = 7", "7"),
+        ("The result is 12.", "12"),
+        ("5-3", "3"),
+        ("8 - 10 = -2", "-2"),
+        ("= −2", "−2"),
+        ("1,000", "1,000"),
+        ("3, 4", "4"),
+        ("1,2", "2"),
+        ("x3 and 2nd", None),
+        ("It is 7.5", "7.5"),
+        ("no number", None),
+        ("<answer>4</answer> or 5", "4"),
+        (r"\boxed{4}, not 5", "4"),
+    ],
+)
+def test_the_last_number_counts_where_it_is_asked_for(reply: str, answer: str | None) -> None:
+    assert final_answer(reply, last_number=True) == answer
+    if "answer" not in reply and "boxed" not in reply:
+        assert final_answer(reply) is None
+
+
+@pytest.mark.parametrize("reply", ["1," * 100_000, "1,222" * 50_000, "9" * 200_000, "-" * 200_000, "1" * 999 + "x"])
+def test_the_last_number_of_any_text_is_found_at_once(reply: str) -> None:
+    begun = time.perf_counter()
+    final_answer(reply, last_number=True)
+    assert time.perf_counter() - begun < 0.5
+
+
 def test_huge_replies_take_no_time() -> None:
     started = time.monotonic()
     assert last_boxed(r"\boxed{" * 20_000) is None
