@@ -108,7 +108,9 @@ def test_an_environment_without_a_row_takes_what_all_share():
 def test_a_row_means_nothing_at_the_other_scale():
     for row in ROWS:
         config = compose_config([f"env={row}", "model=hf", "model.path=org/name"])
-        assert (config.iterations, config.rollout.episodes, config.algorithm.advantage_clip) == (100, 64, None)
+        algorithm = config.algorithm
+        assert (algorithm.advantage_clip, algorithm.kl.coefficient, algorithm.schedule) == (None, 0, "constant")
+        assert config.model.max_length == 2048
 
 
 def test_a_models_own_settings_hold_for_it_alone():
