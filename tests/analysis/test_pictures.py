@@ -53,13 +53,13 @@ def test_whatever_a_figure_is_made_of_makes_it_new(study, tmp_path, drawn):
     first, second = study.records
     values = first.columns.values.copy()
     values[first.columns.names.index("eval/success"), -1] += 1e-12
-    ages = dataclasses.replace(second.ages, table=second.ages.table * (1 + 1e-12))
+    ages = dataclasses.replace(first.ages, table=first.ages.table * (1 + 1e-12))
     studies = [
         study,
         Study((dataclasses.replace(first, columns=dataclasses.replace(first.columns, values=values)), second), ()),
         Study((dataclasses.replace(first, state="dead"), second), ()),
         Study((dataclasses.replace(first, facts=dataclasses.replace(first.facts, arm="mine")), second), ()),
-        Study((first, dataclasses.replace(second, ages=ages)), ()),
+        Study((dataclasses.replace(first, ages=ages), second), ()),
         Study((second, first), ()),
         Study((first,), ()),
     ]
