@@ -83,6 +83,7 @@ def test_a_checkpoint_is_a_vision_model_folder(finished, tmp_path):
     assert read_metrics(tmp_path / "run")[0]["eval/success"] == read_metrics(folder)[-1]["eval/success"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [["algorithm=ppo"], ["algorithm=grpo", "rollout.group_size=4"]])
 def test_other_algorithms_train_on_pictures(settings, tmp_path):
     train(tmp_path, *settings, "iterations=1")

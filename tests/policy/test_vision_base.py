@@ -86,6 +86,7 @@ def test_other_tiles_than_visual_tokens_have_no_labels(policy):
     assert float(cells) == 0
 
 
+@pytest.mark.slow
 def test_a_short_pretraining_lowers_both_losses():
     policy = new_vision_policy(vision_tokenizer(), 0)
     recipe, config = RECIPES["frozen_lake_image"]
