@@ -135,14 +135,14 @@ def _ours(
         return [[(arm_name(arm), styles[arm], block.arms.get(arm, ())) for arm in arms]]
     ours: list[list[tuple[str, Style, Sequence[RunRecord]]]] = []
     for members in levels(block, factor):
-        styles = level_styles(len(members))
+        looks = level_styles(len(members))
         if factor.name == "is" and len(members) == 2:
-            styles = [role_style("freshper"), role_style("freshper_is")]
+            looks = [role_style("freshper"), role_style("freshper_is")]
         short = [level.text.partition(",")[0] for level in members]
         texts = short if len(set(short)) == len(short) else [level.text for level in members]
         name = "IS" if factor.name == "is" else factor.name
         groups = [
-            (f"{name} {text}", style, level.records) for level, text, style in zip(members, texts, styles, strict=True)
+            (f"{name} {text}", look, level.records) for level, text, look in zip(members, texts, looks, strict=True)
         ]
         base = [(arm_name(REFERENCE), role_style(REFERENCE), block.arms[REFERENCE])] if REFERENCE in block.arms else []
         ours.append([*base, *groups])

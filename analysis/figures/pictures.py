@@ -76,7 +76,8 @@ def make_pictures(
         return
     from analysis.figures.build import build_figures
 
-    made, left_out = [], []
+    made: list[Picture] = []
+    left_out: list[str] = []
     for drawing in build_figures(study, names, options, left_out):
         made.append(drawing.picture(pdf))
         yield made[-1]
@@ -124,8 +125,15 @@ def _read(file: Path, key: str) -> tuple[list[Picture], list[str]] | None:
             if index["key"] != key:
                 return None
             pictures = [
-                Picture(*told, pack.read(f"{number}.png"), pack.read(f"{number}.pdf") if has_pdf else None)
-                for number, (*told, has_pdf) in enumerate(index["pictures"])
+                Picture(
+                    name,
+                    title,
+                    caption,
+                    wide,
+                    pack.read(f"{number}.png"),
+                    pack.read(f"{number}.pdf") if has_pdf else None,
+                )
+                for number, (name, title, caption, wide, has_pdf) in enumerate(index["pictures"])
             ]
             return pictures, index["skipped"]
     except (OSError, zipfile.BadZipFile, EOFError, ValueError, KeyError):
