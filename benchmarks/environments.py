@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,19 +45,21 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=1.0, help="length of each of five repeats (default 1)")
     parser.add_argument("--share", action="store_true", help="also train, and show the share of an iteration")
+    parser.add_argument("--cpu-time", action="store_true", help="count CPU time, for machines with other work")
     options = parser.parse_args()
+    meter = _Meter(options.seconds, time.process_time if options.cpu_time else time.perf_counter)
     before_torch()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FRESHPER_CACHE"] = folder  # rooms are made here, whatever the machine has already
         for name in [name for name in options.env if name in ROOMS]:
-            rates = _rooms(name, options.seconds)
+            rates = _rooms(name, meter)
             print(
                 f"{name:<22}rooms/s   uncached {rates[0]:,.0f}   disk {rates[1]:,.0f}   memory {rates[2]:,.0f}",
                 flush=True,
             )
         for name in options.env:
-            steps, resets = _peer(options.seconds) if name == PEER else _steps(name, options.seconds)
+            steps, resets = _peer(meter) if name == PEER else _steps(name, meter)
             print(
                 f"{name:<22}steps/s   {steps:,.0f}   ({1e6 / steps:.0f} us a step, {resets:,.0f} episodes/s)",
                 flush=True,
@@ -66,18 +69,25 @@ def main() -> None:
             print(f"{name:<22}share     {share:.1%} of an iteration ({env_ms:.0f} ms of {iteration:.2f} s)", flush=True)
 
 
-def _rate(work: Callable[[], int], seconds: float) -> float:
-    """Median over five repeats of units of work a second."""
-    rates = []
-    for _ in range(5):
-        began, done = time.perf_counter(), 0
-        while (passed := time.perf_counter() - began) < seconds:
-            done += work()
-        rates.append(done / passed)
-    return statistics.median(rates)
+@dataclass(frozen=True)
+class _Meter:
+    """Five repeats of so many seconds, by a clock."""
+
+    seconds: float
+    clock: Callable[[], float]
+
+    def rate(self, work: Callable[[], int]) -> float:
+        """Median over the repeats of units of work a second."""
+        rates = []
+        for _ in range(5):
+            began, done = self.clock(), 0
+            while (passed := self.clock() - began) < self.seconds:
+                done += work()
+            rates.append(done / passed)
+        return statistics.median(rates)
 
 
-def _rooms(name: str, seconds: float) -> tuple[float, float, float]:
+def _rooms(name: str, meter: _Meter) -> tuple[float, float, float]:
     from freshper.config.compose import compose_config
     from freshper.config.envs.sokoban import SokobanConfig
     from freshper.envs import sokoban_cache
@@ -92,7 +102,7 @@ def _rooms(name: str, seconds: float) -> tuple[float, float, float]:
         draw_starts(config, False, next(index))
         return 1
 
-    made = _rate(make, seconds)
+    made = meter.rate(make)
     for first in range(0, config.layouts, sokoban_cache.CHUNK):
         sokoban_cache.load_layout(config, False, first)
 
@@ -101,7 +111,7 @@ def _rooms(name: str, seconds: float) -> tuple[float, float, float]:
         first = next(index) * sokoban_cache.CHUNK % config.layouts
         return sum(sokoban_cache.load_layout(config, False, first + k) is not None for k in range(sokoban_cache.CHUNK))
 
-    disk = _rate(read, seconds)
+    disk = meter.rate(read)
     env = SokobanText(config)
 
     def reset() -> int:
@@ -109,10 +119,10 @@ def _rooms(name: str, seconds: float) -> tuple[float, float, float]:
         return 1
 
     reset()
-    return made, disk, _rate(reset, seconds)
+    return made, disk, meter.rate(reset)
 
 
-def _steps(name: str, seconds: float) -> tuple[float, float]:
+def _steps(name: str, meter: _Meter) -> tuple[float, float]:
     import numpy as np
 
     from freshper.config.compose import compose_config
@@ -140,12 +150,12 @@ def _steps(name: str, seconds: float) -> tuple[float, float]:
 
     for _ in range(2000 if name in ROOMS else 1):  # rooms come into memory
         env.reset(seed=next(seeds))
-    began = time.perf_counter()
-    rate = _rate(episode, seconds)
-    return rate, episodes[0] / (time.perf_counter() - began)
+    began = meter.clock()
+    rate = meter.rate(episode)
+    return rate, episodes[0] / (meter.clock() - began)
 
 
-def _peer(seconds: float) -> tuple[float, float]:
+def _peer(meter: _Meter) -> tuple[float, float]:
     """gymnasium's FrozenLake on random maps of its own, drawn after each step; at most ten steps an episode."""
     import numpy as np
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv, generate_random_map
@@ -168,9 +178,9 @@ def _peer(seconds: float) -> tuple[float, float]:
             turns += 1
         return turns
 
-    began = time.perf_counter()
-    rate = _rate(episode, seconds)
-    return rate, episodes[0] / (time.perf_counter() - began)
+    began = meter.clock()
+    rate = meter.rate(episode)
+    return rate, episodes[0] / (meter.clock() - began)
 
 
 class _Timed:
