@@ -15,7 +15,7 @@ from freshper.records.metrics import read_metrics
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
     "rollout.episodes=8", "evaluation.episodes=8", "trainer.threads=1", "iterations=1", "output.name=run",
-    "output.figures=false",
+    "output.figures=false", "diagnostics.dead_after=0",
 ]  # fmt: skip
 
 
