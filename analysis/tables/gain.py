@@ -28,7 +28,7 @@ def gain_table(study: Study, metric: str | None = None, arms: Sequence[str] = ()
                 rows.append([*row, Cell(missing.removeprefix("; ") or NO_RUNS), *[""] * 6])
                 continue
             base, after = _ends(done, block.metric)
-            greedy = _ends(done, "eval/success_greedy")
+            greedy = _ends(done, f"{block.metric}_greedy")
             gains = [last - first for first, last in zip(base, after, strict=True) if math.isfinite(last - first)]
             row += [_values(base, suffix=missing), _values(after)]
             row.append(of_interval(interval(gains)) if gains else Cell(NOT_MEASURED))
