@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 import freshper.policy.tiny
 from freshper.config.envs.frozen_lake import FrozenLakeConfig
+from freshper.config.envs.sokoban import SokobanConfig
 from freshper.config.model import ModelConfig
 from freshper.config.model_folder import TINY_FOLDERS
 from freshper.envs.answer import parse_action
@@ -151,7 +152,7 @@ def test_the_bases_of_other_games_belong_to_their_recipe_and_texts(family: str) 
     recipe, config = RECIPES[family]
     assert record["recipe"] == json.loads(json.dumps(asdict(recipe)))
     assert record["env"] == config.model_dump()
-    assert record["sampled"]["valid"] > 0.95 and 0.1 < record["sampled"]["success"] < 0.95
+    assert record["sampled"]["valid"] > 0.95 and 0.02 < record["sampled"]["success"] < 0.95
     assert load_tokenizer(TINY_FOLDERS[family]).get_vocab() == build_tokenizer().get_vocab()
     assert sum(path.stat().st_size for path in TINY_FOLDERS[family].iterdir()) < 2_000_000
 
@@ -165,9 +166,14 @@ def test_the_bases_of_other_games_play_as_measured(family: str) -> None:
     assert abs(score.success - record["sampled"]["success"]) < spread
 
 
+def few_rooms(config: GameConfig) -> GameConfig:
+    """The same game with fewer rooms, which take a while to make."""
+    return config.model_copy(update={"layouts": 32}) if isinstance(config, SokobanConfig) else config
+
+
 @pytest.mark.parametrize("family", sorted(RECIPES))
 def test_every_game_can_be_pretrained(family: str) -> None:
-    recipe, config = RECIPES[family]
+    recipe, config = RECIPES[family][0], few_rooms(RECIPES[family][1])
     phases = tuple(replace(phase, episodes=4, max_turns=min(phase.max_turns, 5)) for phase in recipe.phases)
     model, losses = pretrain(replace(recipe, steps=2 * len(phases), phases=phases), config, build_tokenizer(), quiet)
     assert len(losses) == 2 * len(phases) and all(np.isfinite(losses))
@@ -177,7 +183,7 @@ def test_every_game_can_be_pretrained(family: str) -> None:
 def test_a_full_expert_succeeds_and_a_random_player_mostly_fails(config: GameConfig) -> None:
     wins = {0.0: 0, 1.0: 0}
     for expert in wins:
-        game, rng = make_game(config), np.random.default_rng(0)
+        game, rng = make_game(few_rooms(config)), np.random.default_rng(0)
         for seed in range(20):
             messages, _ = play(game, seed, Player(expert, 0.0), rng, 20)
             replies = [message["content"] for message in messages if message["role"] == "assistant"]
