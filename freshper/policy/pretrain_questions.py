@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def _measure(folder: Path, seed: int, episodes: int) -> dict[str, dict[str, dict[str, float]]]:
-    """Task -> sampled, greedy, or sampled with the pictures of other items -> metrics of evaluation episodes."""
+    """Task -> sampled or greedy, with its own pictures or those of other items -> metrics of evaluation episodes."""
     import functools
 
     from freshper.config.model import ModelConfig
@@ -112,7 +112,12 @@ def _measure(folder: Path, seed: int, episodes: int) -> dict[str, dict[str, dict
             evaluation=EvaluationConfig(episodes=episodes),
         )
         policy = load_policy(config.model)
-        kinds = {"sampled": (False, GeoQA), "greedy": (True, GeoQA), "other_pictures": (False, OtherPictures)}
+        kinds = {
+            "sampled": (False, GeoQA),
+            "greedy": (True, GeoQA),
+            "other_pictures": (False, OtherPictures),
+            "other_pictures_greedy": (True, OtherPictures),
+        }
         measured[env.name] = {
             name: episode_metrics(play(policy, config, 0, greedy, EnvPool(functools.partial(make, env))))
             for name, (greedy, make) in kinds.items()
