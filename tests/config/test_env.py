@@ -72,7 +72,9 @@ def test_task_rows_of_the_paper():
 
 
 def test_the_small_model_is_that_of_the_games_family():
-    assert compose_config(["env=sokoban_hard"]).model.base == "sokoban"
+    assert compose_config(["env=sokoban_simple"]).model.base == "sokoban"
+    assert compose_config(["env=sokoban_hard"]).model.base == "sokoban_hard"  # its rooms need a base of their own
+    assert compose_config(["env=sokoban_hard", "model.base=sokoban"]).model.base == "sokoban"
     assert compose_config([]).model.base == "frozen_lake"
     assert compose_config(["env=cliffwalking", "model.base=sokoban"]).model.base == "sokoban"
     assert compose_config(["env=sokoban_hard", "scale=paper"]).model.base is None
