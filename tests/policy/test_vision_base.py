@@ -57,6 +57,14 @@ def test_labels_say_what_each_visual_token_shows(policy):
             ]
 
 
+def test_a_player_that_teaches_good_moves_only(policy):
+    every = LakePictures(CONFIG, policy, 0).draw(12, Player(0.4, 0.1), 5)
+    good = LakePictures(CONFIG, policy, 0).draw(12, Player(0.4, 0.1, teaches_all=False), 5)
+    for all_of_it, some in zip(every, good, strict=True):
+        assert torch.equal(all_of_it.ids, some.ids) and not bool((some.mask & ~all_of_it.mask).any())
+    assert 0 < sum(int(shown.mask.sum()) for shown in good) < sum(int(shown.mask.sum()) for shown in every)
+
+
 def test_demonstrations_are_reproducible_and_never_those_of_evaluation(policy):
     one, two, other = (LakePictures(CONFIG, policy, seed).draw(6, Player(0.5, 0.1), 5) for seed in (0, 0, 1))
     assert all(torch.equal(a.ids, b.ids) and a.images == b.images for a, b in zip(one, two, strict=True))

@@ -62,6 +62,15 @@ def test_an_expert_is_right_at_once_and_a_guesser_as_often_as_chance(policy):
     assert all(final_answer(reply) is None for reply in broken)
 
 
+def test_a_player_that_teaches_right_replies_only(policy):
+    taught = []
+    for shown in QuestionPictures((DIAGRAMS,), policy, 2).draw(60, Player(0.3, 0.1, teaches_all=False), 3):
+        said, given = policy.tokenizer.decode(shown.ids[shown.mask]), replies(policy, shown)
+        assert said in ("", f"{given[-1]}<|end|>") and (said or len(given) == 3)  # the right reply ends the episode
+        taught.append(bool(said))
+    assert 0 < sum(taught) < len(taught)
+
+
 def test_the_stream_is_seeded_and_never_shows_evaluation(policy):
     one, other = (QuestionPictures((DIAGRAMS,), policy, 5).draw(40, EXPERT, 1) for _ in range(2))
     assert all(torch.equal(a.ids, b.ids) for a, b in zip(one, other, strict=True))

@@ -66,7 +66,7 @@ def play(
     for _ in range(max_turns):
         good = good_actions(env)
         reply = draw_reply(env.actions, good, player, rng)
-        taught.append(player.teaches_all or reply in {REPLY.format(env.actions[action]) for action in good})
+        taught.append(is_taught(player, reply, env.actions, good))
         messages += [{"role": "user", "content": observation}, {"role": "assistant", "content": reply}]
         observation, _, terminated, truncated, _ = env.step(reply)
         if terminated or truncated:
@@ -80,6 +80,11 @@ def draw_reply(actions: Sequence[str], good: Sequence[int], player: Player, rng:
     action = actions[int(rng.choice(good)) if expert else int(rng.integers(len(actions)))]
     broken = rng.random() < player.malformed_probability
     return (_MALFORMED[int(rng.integers(len(_MALFORMED)))] if broken else REPLY).format(action)
+
+
+def is_taught(player: Player, reply: str, actions: Sequence[str], good: Sequence[int]) -> bool:
+    """Whether a player's reply is to be learned from."""
+    return player.teaches_all or reply in {REPLY.format(actions[action]) for action in good}
 
 
 def encode(

@@ -13,7 +13,7 @@ from freshper.envs.expert import good_actions
 from freshper.envs.frozen_lake_image import SYSTEM, FrozenLakeImage, instruction
 from freshper.envs.seeds import train_seed
 from freshper.policy.load import Policy
-from freshper.policy.tiny.demonstrations import Message, Player, draw_reply, encode
+from freshper.policy.tiny.demonstrations import Message, Player, draw_reply, encode, is_taught
 from freshper.policy.tiny.vision_architecture import MERGE, PATCH, VISION_END
 from freshper.replay.images import Album, PackedImage
 
@@ -74,16 +74,19 @@ class LakePictures:
         messages: list[Message] = [{"role": "system", "content": info["system"]}]
         images: list[PackedImage] = []
         words: list[str] = []
+        taught: list[bool] = []
         for _ in range(max_turns):
             images.append(album.pack(observation["image"]))
             words += self._words()
-            reply = draw_reply(env.actions, good_actions(env), player, self._rng)
+            good = good_actions(env)
+            reply = draw_reply(env.actions, good, player, self._rng)
+            taught.append(is_taught(player, reply, env.actions, good))
             content = self._vision.message(observation["text"], images[-1])
             messages += [{"role": "user", "content": content}, {"role": "assistant", "content": reply}]
             observation, _, terminated, truncated, _ = env.step(reply)
             if terminated or truncated:
                 break
-        ids, mask = encode(self._tokenizer, messages)
+        ids, mask = encode(self._tokenizer, messages, taught)
         return Shown(ids, mask, tuple(images), self._labels(ids, words))
 
     def _labels(self, ids: Tensor, words: list[str]) -> Tensor:

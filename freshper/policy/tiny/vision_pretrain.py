@@ -94,7 +94,7 @@ def pretrain_vision(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.learning_rate, total_steps=recipe.steps)
     losses: list[float] = []
     for phase, steps in zip(recipe.phases, phase_steps(recipe), strict=True):
-        player = Player(phase.expert_probability, recipe.malformed_probability)
+        player = Player(phase.expert_probability, recipe.malformed_probability, phase.teaches_all)
         for _ in range(steps):
             batch = stream.draw(phase.episodes, player, phase.max_turns)
             tokens = sum(int(shown.mask.sum()) for shown in batch)

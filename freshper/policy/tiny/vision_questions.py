@@ -86,16 +86,17 @@ class QuestionPictures:
     def _play(self, env: GeoQA, seed: int, guesses: dict[str, list[str]], player: Player, max_turns: int) -> Shown:
         observation, info = env.reset(seed=seed)
         messages: list[Message] = [{"role": "system", "content": info["system"]}]
-        album, images = Album(), list[PackedImage]()
+        album, images, taught = Album(), list[PackedImage](), list[bool]()
         for _ in range(max_turns):
             images.append(album.pack(observation["image"]))
             content = self._vision.message(observation["text"], images[-1])
             reply = self._reply(env, guesses[_kind(env.item.question)], player)
+            taught.append(player.teaches_all or reply == right_reply(env))
             messages += [{"role": "user", "content": content}, {"role": "assistant", "content": reply}]
             observation, _, terminated, truncated, _ = env.step(reply)
             if terminated or truncated:
                 break
-        ids, mask = encode(self._tokenizer, messages)
+        ids, mask = encode(self._tokenizer, messages, taught)
         labels = torch.full_like(ids, -100)
         drawn = [ink for image in images for ink in ink_in_parts(image.pixels(), PATCH * MERGE)]
         labels[ids == self._vision.image_id] = self._digits[drawn]
