@@ -83,6 +83,14 @@ def sokoban_actions(env: SokobanText) -> tuple[int, ...]:
     )
 
 
+def winnable_actions(env: SokobanText) -> tuple[int, ...]:
+    """Return the ids of the actions that change something and after which the room can still be solved."""
+    table = distances_of(env.layout)
+    return tuple(
+        action for action in range(len(SOKOBAN_ACTIONS)) if _after(table, env.player, env.boxes, action) != UNSOLVABLE
+    )
+
+
 def _after(table: Distances, player: tuple[int, int], boxes: list[tuple[int, int]], action: int) -> int:
     """Distance after a legal move, `UNSOLVABLE` for one that changes nothing."""
     index = {cell: number for number, cell in enumerate(table.cells)}

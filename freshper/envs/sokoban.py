@@ -129,7 +129,11 @@ class SokobanText(gymnasium.Env[str, str]):
         return self._layout.walls[cell[0]][cell[1]] == "#"
 
     def _board(self) -> str:
-        """Turn, actions left, rows and columns of player, boxes and open targets (small models need them), the grid."""
+        """Turn, actions left, rows and columns of player, boxes and open targets (small models need them), the grid.
+
+        With `board: first_turn` the two cells ahead of the player in each direction stand in for the grid; the first
+        message has both.
+        """
         targets = self._layout.targets
         places = [("P", self._player)]
         places += [("√" if box in targets else "X", box) for box in self.boxes]
@@ -141,8 +145,20 @@ class SokobanText(gymnasium.Env[str, str]):
         row, column = self._player
         grid[row][column] = "S" if self._player in targets else "P"
         turn = min(self._turn + 1, self.config.max_turns)
-        lines = "\n".join("".join(row) for row in grid)
-        return f"Turn {turn}, {self.config.max_turns - self._turn} left\n{where}\n{lines}"
+        text = f"Turn {turn}, {self.config.max_turns - self._turn} left\n{where}"
+        if self.config.board == "every_turn" or self._turn == 0:
+            text = "\n".join([text, *("".join(row) for row in grid)])
+        return text if self.config.board == "every_turn" else f"{text}\n{self._ahead(grid)}"
+
+    def _ahead(self, grid: list[list[str]]) -> str:
+        """The two cells ahead in each direction, the nearer one first; beyond the room there is wall."""
+        row, column = self._player
+        seen = []
+        for name, (down, right) in zip(ACTIONS, MOVES, strict=True):
+            far = (row + 2 * down, column + 2 * right)
+            inside = all(0 <= place < len(grid) for place in far)
+            seen.append(f"{name}:{grid[row + down][column + right]}{grid[far[0]][far[1]] if inside else '#'}")
+        return " ".join(seen)
 
 
 INSTRUCTION = (

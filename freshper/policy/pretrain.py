@@ -62,15 +62,15 @@ def main() -> None:
     if args.steps is not None:
         recipe = replace(recipe, steps=args.steps)
     tokenizer = build_tokenizer()
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), time.process_time()
 
     def report(step: int, phase: str, loss: float) -> None:
         if step % 20 == 0 or step == recipe.steps:
-            elapsed = time.perf_counter() - started
-            print(f"step {step}/{recipe.steps} [{phase}] loss {loss:.4f} ({elapsed:.0f} s)", flush=True)
+            elapsed = time.process_time() - cpu_started
+            print(f"step {step}/{recipe.steps} [{phase}] loss {loss:.4f} ({elapsed:.0f} s of CPU time)", flush=True)
 
     model, losses = pretrain(recipe, config, tokenizer, report)
-    seconds = time.perf_counter() - started
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
     model.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
     print(f"measuring on {args.episodes} evaluation seeds ...", flush=True)
@@ -92,13 +92,15 @@ def main() -> None:
             "numpy": numpy.__version__,
         },
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu_seconds, 1),
         "final_loss": sum(last) / len(last),
         "sampled": asdict(sampled),
         "greedy": asdict(greedy),
     }
     (args.out / "recipe.json").write_text(json.dumps(record, indent=2) + "\n")
     print(
-        f"{args.out}: {model.num_parameters()} parameters, {recipe.steps} steps in {seconds:.0f} s, "
+        f"{args.out}: {model.num_parameters()} parameters, {recipe.steps} steps in {seconds:.0f} s "
+        f"({cpu_seconds:.0f} s of CPU time), "
         f"loss {record['final_loss']:.4f} nats a token (mean of the last {len(last)} steps)\n"
         f"n={args.episodes}: sampled success {sampled.success:.3f}, greedy {greedy.success:.3f}, "
         f"return {sampled.mean_return:.2f} (greedy {greedy.mean_return:.2f}), "

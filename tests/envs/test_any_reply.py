@@ -20,6 +20,7 @@ GAMES: dict[str, Any] = {
     "frozen_lake_image_slippery": FrozenLakeImageConfig(size=8, cell_pixels=8, slippery=True, max_turns=40),
     "sokoban_simple": SokobanConfig(layouts=32),
     "sokoban_hard": SokobanConfig(layouts=32, size=8, boxes=2, min_moves=4, max_moves=16, max_turns=20),
+    "sokoban_drawn_once": SokobanConfig(layouts=32, board="first_turn"),
     "cliff_walking": CliffWalkingConfig(max_turns=40),
     "cliff_walking_public": CliffWalkingConfig(
         max_turns=40, invalid_turn="free", board="every_turn", random_start=True

@@ -25,6 +25,9 @@ class SokobanConfig(EnvSection):
     """Fewest moves (steps and pushes) that the shortest solution of a room takes."""
     max_moves: Int = Field(8, ge=1, le=200)
     """Most moves that the shortest solution of a room takes; at most `max_turns`, so that every room can be solved."""
+    board: Literal["every_turn", "first_turn"] = "every_turn"
+    """When the grid is drawn. The walls never move: with `first_turn` a later message tells where player, boxes and
+    targets are, as always, and what the two cells ahead of the player in each direction hold, in half of the tokens."""
     layouts: Int = Field(1024, ge=1)
     """Layouts (walls and targets) that training draws from, each with up to 256 starts; evaluation has as many of its
     own."""
