@@ -29,12 +29,6 @@ from analysis.load.run_folder import AGES, Parsed
 from freshper.records.atomic import replacing
 
 
-def default_folder() -> Path:
-    """`$XDG_CACHE_HOME/freshper/analysis`, by default under ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "freshper" / "analysis"
-
-
 def digest(data: Mapping[str, bytes]) -> str:
     """Key of a folder's contents: names and SHA-1 of the files that are parsed."""
     return " ".join(f"{name}:{hashlib.sha1(content).hexdigest()}" for name, content in data.items())
