@@ -66,4 +66,4 @@ def _openenv(env: OpenEnvConfig) -> Iterator[Issue]:
     if address.scheme not in ("http", "https", "ws", "wss") or not address.hostname:
         yield Issue("env.url", "expected the address of an OpenEnv server, such as http://127.0.0.1:8000", env.url)
     if "seed" in (env.reset or {}):
-        yield Issue("env.reset", "expected no seed: each episode sends its own (env.train_seed, env.eval_seed)", env.reset)
+        yield Issue("env.reset", "expected no seed: each episode sends its own (env.eval_seed)", env.reset)

@@ -22,8 +22,8 @@ class OpenEnvConfig(EnvSection):
     action_key: str | None = None
     """Field of the server's action that takes the text; null: the only one that it requires."""
     action_from: Literal["reply", "answer"] = "reply"
-    """`reply`: the whole reply is the text; `answer`: what stands in its first `<answer>...</answer>`, without which the
-    turn is invalid and the server is not asked."""
+    """`reply`: the whole reply is the text; `answer`: what stands in its first `<answer>...</answer>`, without which
+    the turn is invalid and the server is not asked."""
     observation_key: str | None = None
     """Field of the server's observation that is the user message (as JSON if it is no text); null: the only field, or
     the only one of text."""

@@ -26,8 +26,8 @@ class OpenEnvText(gymnasium.Env[str, str]):
     """An episode of a session on the server; the reply, or the answer in it, is one field of the action.
 
     A reply whose action is missing or does not fit the server's schema uses up the turn; the environment does not
-    move. Everything else that goes wrong within an episode ends it with `info["error"]`: it says nothing about the policy
-    and must not be trained on.
+    move. Everything else that goes wrong within an episode ends it with `info["error"]`: it says nothing about the
+    policy and must not be trained on.
     """
 
     metadata = {"render_modes": []}
@@ -63,7 +63,7 @@ class OpenEnvText(gymnasium.Env[str, str]):
         if texts[0] != texts[2] and self.config.unseeded == "refuse":
             raise EnvError(
                 f"env.url = {self.config.url}: two resets with seed={seed} began differently, {texts[0][:80]!r} and "
-                f"{texts[2][:80]!r}; expected an environment whose reset takes a seed (env.unseeded=accept does without)"
+                f"{texts[2][:80]!r}; expected an environment whose reset takes a seed; env.unseeded=accept does without"
             )
 
     def longest_first_messages(self) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ def text_fields(config: OpenEnvConfig) -> Fields:
     Raises:
         EnvError: the server does not answer, has no such field, or several could be meant.
     """
-    schema = _schema(config.url, config.timeout)
+    schema = read_schema(config.url, config.timeout)
     action = schema["action"]
     required = [name for name in _properties(action) if name in action.get("required", [])]
     fields = _properties(schema["observation"])
@@ -62,7 +62,7 @@ def _choose(kind: str, wanted: str | None, names: list[str], likely: list[str]) 
 
 
 @lru_cache
-def _schema(url: str, timeout: float) -> dict[str, dict[str, Any]]:
+def read_schema(url: str, timeout: float) -> dict[str, dict[str, Any]]:
     """The server's `{"action": <JSON schema>, "observation": <JSON schema>}`."""
     place = address(url, "http", "/schema")
     start = "start the server first (docs/environments.md)"
@@ -73,6 +73,7 @@ def _schema(url: str, timeout: float) -> dict[str, dict[str, Any]]:
         raise EnvError(f"env.url = {url}: {place} cannot be read ({error}); {start}") from error
     except ValueError as error:
         raise EnvError(f"env.url = {url}: {place} is no JSON; is it an OpenEnv server?") from error
-    if not isinstance(answer, dict) or not all(isinstance(answer.get(kind), dict) for kind in ("action", "observation")):
+    kinds = ("action", "observation")
+    if not isinstance(answer, dict) or not all(isinstance(answer.get(kind), dict) for kind in kinds):
         raise EnvError(f"env.url = {url}: {place} has no schemas of action and observation; is it an OpenEnv server?")
     return answer

@@ -1,8 +1,9 @@
 """The protocol of OpenEnv's servers, as a client: a session is a WebSocket, and every message on it has one answer.
 
 Sent: `{"type": "reset", "data": {"seed": 1}}`, `{"type": "step", "data": <action>}`. Received: `{"type": "observation",
-"data": {"observation": {...}, "reward": 0.5, "done": false}}` or `{"type": "error", "data": {"code", "message"}}`. Checked
-with openenv 0.10.0, whose own client needs packages that exclude current pandas and Pillow (docs/environments.md).
+"data": {"observation": {...}, "reward": 0.5, "done": false}}` or `{"type": "error", "data": {"code", "message"}}`.
+Checked with openenv 0.10.0. Its own client comes with some hundred packages, one of which excludes current Pillow
+(docs/environments.md).
 """
 
 from __future__ import annotations
@@ -145,7 +146,8 @@ def _read(text: str | bytes) -> Answer:
     if reward is not None and not (isinstance(reward, int | float) and math.isfinite(reward)):
         raise NoAnswerError(f"expected a finite reward or null, got {str(reward)[:60]!r}")
     metadata = data.get("metadata") or observation.get("metadata")
-    return Answer(observation, metadata if isinstance(metadata, dict) else {}, float(reward or 0), bool(data.get("done")))
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return Answer(observation, metadata, float(reward or 0), bool(data.get("done")))
 
 
 def _error(data: dict[str, Any]) -> Exception:

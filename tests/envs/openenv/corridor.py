@@ -1,11 +1,12 @@
 """A corridor served by OpenEnv: the player stands at 3, the goal is a place from 0 to 6 that the seed draws.
 
-    <python with openenv> tests/envs/openenv/corridor.py <port> <sessions>
+    <python with openenv> tests/envs/openenv/corridor.py <sessions>     # prints its port
 
 The environment has nothing of freshper in it: the other tests play it as they would any server.
 """
 
 import random
+import socket
 import sys
 from typing import Literal
 from uuid import uuid4
@@ -56,5 +57,9 @@ class Corridor(Environment):
 
 
 if __name__ == "__main__":
-    app = create_fastapi_app(Corridor, Move, Place, max_concurrent_envs=int(sys.argv[2]))
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")
+    app = create_fastapi_app(Corridor, Move, Place, max_concurrent_envs=int(sys.argv[1]))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        free.listen()
+        print(free.getsockname()[1], flush=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[free])
