@@ -13,6 +13,7 @@ from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
 from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.config.envs.gym import GymConfig
 from freshper.config.envs.math import MathConfig
+from freshper.config.envs.openenv import OpenEnvConfig
 from freshper.config.envs.search import SearchConfig
 from freshper.config.envs.sokoban import SokobanConfig
 from freshper.envs.cliff_walking import CliffWalkingText
@@ -21,6 +22,7 @@ from freshper.envs.frozen_lake_image import FrozenLakeImage
 from freshper.envs.geo.env import GeoQA
 from freshper.envs.gym import GymText
 from freshper.envs.math.env import MathText
+from freshper.envs.openenv.env import OpenEnvText
 from freshper.envs.search.env import SearchText
 from freshper.envs.sokoban import SokobanText
 
@@ -52,3 +54,5 @@ def make_env(config: EnvConfig) -> gymnasium.Env[Any, str]:
             return GeoQA(config)
         case GymConfig():
             return GymText(config)
+        case OpenEnvConfig():
+            return OpenEnvText(config)
