@@ -1,8 +1,6 @@
 """The small vision model's recipe, its demonstrations, and the base that ships."""
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -129,9 +127,3 @@ def test_the_shipped_base_plays_as_measured():
     score = measure(load_policy(ModelConfig(base="frozen_lake_image")), CONFIG, episodes=48, seed=1)
     expected = record["sampled"]["success"]
     assert score.valid > 0.9 and abs(score.success - expected) < 4 * (expected * (1 - expected) / 48) ** 0.5
-
-
-def test_help_does_not_wait_for_torch():
-    command = [sys.executable, "-X", "importtime", "-m", "freshper.policy.pretrain_vision", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert "--steps" in done.stdout and "torch" not in done.stderr
