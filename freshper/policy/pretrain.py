@@ -21,6 +21,7 @@ FAMILIES = (
     "math",
     "search",
     "frozen_lake_image",
+    "sokoban_image",
     "geoqa",
 )
 """Those that `freshper.policy.tiny.makers` makes; named here, so that --help does not wait for torch."""

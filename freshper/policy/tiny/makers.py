@@ -16,7 +16,7 @@ from freshper.policy.tiny.measuring import TaskKind, blank, measure_game, measur
 from freshper.policy.tiny.text_tokenizer import build_text_tokenizer
 from freshper.policy.tiny.tokenizer import build_tokenizer
 from freshper.policy.tiny.vision_architecture import build_vision_tokenizer, new_vision_policy
-from freshper.policy.tiny.vision_demonstrations import LakePictures, lake_texts
+from freshper.policy.tiny.vision_demonstrations import GamePictures, game_texts
 
 Report = Callable[[int, str], None]
 """Takes the number of a step and what there is to say about it."""
@@ -114,8 +114,8 @@ class _PictureGame:
         self.tasks = {"env": self._config.model_dump()}
 
     def train(self, report: Report) -> Trained:
-        policy = new_vision_policy(build_vision_tokenizer(lake_texts()), self.recipe.seed)
-        return _train_vision(self.recipe, LakePictures(self._config, policy, self.recipe.seed), policy, report)
+        policy = new_vision_policy(build_vision_tokenizer(game_texts(self._config)), self.recipe.seed)
+        return _train_vision(self.recipe, GamePictures(self._config, policy, self.recipe.seed), policy, report)
 
     def measure(self, policy: Policy, model: ModelConfig, seed: int, episodes: int) -> dict[str, Any]:
         shown = {

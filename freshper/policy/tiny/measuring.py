@@ -11,7 +11,6 @@ import gymnasium
 import numpy as np
 
 from freshper.config.env import EnvConfig
-from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
 from freshper.config.model import ModelConfig
 from freshper.config.rollout import RolloutConfig
 from freshper.config.run import EvaluationConfig, RunConfig
@@ -41,7 +40,7 @@ def blank(observation: dict[str, Any]) -> dict[str, Any]:
     return {**observation, "image": np.full_like(observation["image"], 128)}
 
 
-def of_other_maps(config: FrozenLakeImageConfig, seed: int) -> Show:
+def of_other_maps(config: GameConfig, seed: int) -> Show:
     """Observations with the first picture of another map, drawn anew each time."""
     other, seeds = make_game(config), np.random.default_rng(seed)
 

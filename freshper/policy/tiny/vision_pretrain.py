@@ -17,11 +17,12 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
+from freshper.config.envs.sokoban_image import SokobanImageConfig
 from freshper.policy.load import Policy
 from freshper.policy.tiny.demonstrations import Player
 from freshper.policy.tiny.optimiser import OneCycle
 from freshper.policy.tiny.pretrain import Phase, Recipe, phase_steps
-from freshper.policy.tiny.vision_demonstrations import Shown
+from freshper.policy.tiny.vision_demonstrations import PictureConfig, Shown
 
 _SLICE_TOKENS = 3072
 
@@ -51,8 +52,19 @@ class VisionRecipe(Recipe):
     """Played one after the other."""
 
 
-RECIPES: dict[str, tuple[VisionRecipe, FrozenLakeImageConfig]] = {
-    "frozen_lake_image": (VisionRecipe(), FrozenLakeImageConfig())
+RECIPES: dict[str, tuple[VisionRecipe, PictureConfig]] = {
+    "frozen_lake_image": (VisionRecipe(), FrozenLakeImageConfig()),
+    "sokoban_image": (
+        VisionRecipe(
+            steps=900,
+            phases=(
+                Phase("short episodes, good moves", 0.62, 28, 3, 0.75, teaches_all=False),
+                Phase("episodes, good moves", 0.28, 16, 10, 0.8, teaches_all=False),
+                Phase("episodes, mostly random", 0.10, 16, 10, 0.35),
+            ),
+        ),
+        SokobanImageConfig(),
+    ),
 }
 """Family -> how its base is made, and on which task."""
 
