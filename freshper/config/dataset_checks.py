@@ -19,9 +19,9 @@ READABLE = 128
 
 def check_math(env: MathConfig) -> Iterator[Issue]:
     """Problems of a maths environment beyond single values."""
-    yield from _package("math_verify", "math", "env.family", env.family)
+    yield from check_package("math_verify", "math", "env.family", env.family)
     if env.source == "embedded":
-        yield from _package("reasoning_gym", "math", "env.source", env.source)
+        yield from check_package("reasoning_gym", "math", "env.source", env.source)
         for low, high in (("min_terms", "max_terms"), ("min_digits", "max_digits")):
             smallest, largest = getattr(env, low), getattr(env, high)
             if smallest > largest:
@@ -34,7 +34,7 @@ def check_math(env: MathConfig) -> Iterator[Issue]:
 def check_geoqa(env: GeoQAConfig) -> Iterator[Issue]:
     """Problems of questions about pictures beyond single values."""
     if env.data == "easy_vqa":
-        yield from _package("easy_vqa", "data", "env.data", env.data)
+        yield from check_package("easy_vqa", "data", "env.data", env.data)
         if env.source != "embedded":
             yield Issue("env.data", f"is read with env.source = embedded, not {env.source}", env.data, ("env.source",))
     elif env.source == "embedded":
@@ -58,7 +58,7 @@ def check_search(env: SearchConfig) -> Iterator[Issue]:
     if backend == "auto":
         backend = "bm25" if env.corpus is not None or env.source == "embedded" else "http"
     if backend == "bm25":
-        yield from _package("bm25s", "search", "env.retriever", env.retriever)
+        yield from check_package("bm25s", "search", "env.retriever", env.retriever)
         if env.corpus is None and env.source != "embedded":
             yield Issue(
                 "env.corpus",
@@ -100,7 +100,8 @@ def _endless(env: DatasetSection) -> Iterator[Issue]:
         )
 
 
-def _package(module: str, extra: str, key: str, value: str) -> Iterator[Issue]:
+def check_package(module: str, extra: str, key: str, value: str) -> Iterator[Issue]:
+    """A package of the extra `extra` that the setting `key` needs and that is not installed."""
     if importlib.util.find_spec(module) is None:
         name = module.replace("_", "-")
         yield Issue(key, f"needs the {name} package: pip install 'freshper[{extra}]'", value)
@@ -122,7 +123,7 @@ def _corpus(corpus: str) -> Iterator[Issue]:
 def _rows(env: DatasetSection) -> Iterator[Issue]:
     """Where the questions are. The rows themselves are read when training starts (`freshper.rollout.preflight`)."""
     if env.source == "hub":
-        yield from _package("datasets", "data", "env.source", env.source)
+        yield from check_package("datasets", "data", "env.source", env.source)
         if env.hub is None:
             yield Issue("env.hub", "env.source = hub expects a data set, org/name", env.hub, ("env.source",))
     if env.source != "folder":
@@ -144,4 +145,4 @@ def _rows(env: DatasetSection) -> Iterator[Issue]:
             has = ", ".join(others) or "no files"
             yield Issue(key, f"no such .jsonl, .json or .parquet file in env.folder = {folder}; it has {has}", pattern)
         if any(path.suffix == ".parquet" for path in files):
-            yield from _package("pyarrow", "data", key, pattern)
+            yield from check_package("pyarrow", "data", key, pattern)

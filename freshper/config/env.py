@@ -12,18 +12,22 @@ from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
 from freshper.config.envs.geoqa import GeoQAConfig
 from freshper.config.envs.gym import GymConfig
 from freshper.config.envs.math import MathConfig
+from freshper.config.envs.openenv import OpenEnvConfig
 from freshper.config.envs.search import SearchConfig
 from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban_image import SokobanImageConfig
 
 EnvConfig = Annotated[
     FrozenLakeConfig
     | FrozenLakeImageConfig
     | SokobanConfig
+    | SokobanImageConfig
     | CliffWalkingConfig
     | MathConfig
     | SearchConfig
     | GeoQAConfig
-    | GymConfig,
+    | GymConfig
+    | OpenEnvConfig,
     Field(discriminator="family"),
 ]
 """To add a family: a file in `freshper/config/envs/`, a member here, a line in `freshper/envs/make.py`, a YAML in

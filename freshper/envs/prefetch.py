@@ -1,4 +1,4 @@
-"""Let environments that ask a server ask once for all episodes that run side by side."""
+"""Let environments that ask a server do so for all episodes that run side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,19 @@ class Prefetching(Protocol):
         ...
 
 
+@runtime_checkable
+class Sending(Protocol):
+    """An environment whose step takes a while elsewhere."""
+
+    def send(self, reply: str) -> None:
+        """Begin the step of `reply`; `step` waits for what comes of it."""
+        ...
+
+
 def prefetch(envs: Sequence[Any], replies: Sequence[str]) -> None:
     """Called before the replies of a turn are stepped, with the environments in which they will be."""
     if envs and isinstance(envs[0], Prefetching):
         envs[0].prefetch(replies)
+    for env, reply in zip(envs, replies, strict=True):
+        if isinstance(env, Sending):
+            env.send(reply)

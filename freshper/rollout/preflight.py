@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from contextlib import closing
+from typing import Any, Protocol, runtime_checkable
+
+import gymnasium
 
 from freshper.config.run import RunConfig
 from freshper.envs.errors import EnvError
@@ -46,7 +49,11 @@ def preflight(config: RunConfig, policy: Policy) -> None:
             f"model.path={config.model.path}: is a model of text, and env.family = {config.env.family} shows images; "
             "expected a vision-language model"
         )
-    env = make_env(config.env)
+    with closing(make_env(config.env)) as env:
+        _try(config, policy, env)
+
+
+def _try(config: RunConfig, policy: Policy, env: gymnasium.Env[Any, str]) -> None:
     messages: list[tuple[str, str]] = []
     image = None
     if isinstance(env, Checkable):

@@ -15,18 +15,20 @@ from freshper.config.envs.cliff_walking import CliffWalkingConfig
 from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
 from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban_image import SokobanImageConfig
 from freshper.envs.cliff_walking import CliffWalkingText
 from freshper.envs.expert import Game, good_actions, winnable_actions
 from freshper.envs.frozen_lake import REPLY, FrozenLakeText
 from freshper.envs.frozen_lake_image import FrozenLakeImage
 from freshper.envs.seeds import train_seed
 from freshper.envs.sokoban import SokobanText
+from freshper.envs.sokoban_image import SokobanImage
 
 # Ways to break the format that the environment must refuse: no tags, an unclosed tag, nothing, no such action.
 _MALFORMED = ("{}", "<answer>{}", "", "<answer>action</answer>")
 
 Message = dict[str, str]
-GameConfig = FrozenLakeConfig | FrozenLakeImageConfig | SokobanConfig | CliffWalkingConfig
+GameConfig = FrozenLakeConfig | FrozenLakeImageConfig | SokobanConfig | SokobanImageConfig | CliffWalkingConfig
 """Settings of the games that small base models are pretrained on."""
 
 
@@ -45,11 +47,17 @@ class Player:
 
 def make_game(config: GameConfig) -> Game:
     """Return the game of a config."""
-    if isinstance(config, FrozenLakeImageConfig):
-        return FrozenLakeImage(config)
-    if isinstance(config, FrozenLakeConfig):
-        return FrozenLakeText(config)
-    return SokobanText(config) if isinstance(config, SokobanConfig) else CliffWalkingText(config)
+    match config:
+        case FrozenLakeConfig():
+            return FrozenLakeText(config)
+        case FrozenLakeImageConfig():
+            return FrozenLakeImage(config)
+        case SokobanConfig():
+            return SokobanText(config)
+        case SokobanImageConfig():
+            return SokobanImage(config)
+        case CliffWalkingConfig():
+            return CliffWalkingText(config)
 
 
 def play(

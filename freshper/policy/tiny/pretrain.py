@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
@@ -21,6 +20,7 @@ from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.envs.sokoban import SokobanConfig
 from freshper.policy.tiny.architecture import new_model
 from freshper.policy.tiny.demonstrations import Demonstrations, GameConfig, Player
+from freshper.policy.tiny.optimiser import OneCycle
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,7 @@ def pretrain(
     """Return the model and each step's loss (nats per assistant token); calls report(step, phase, loss)."""
     model = new_model(tokenizer, recipe.seed)
     model.train()
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.99), weight_decay=recipe.weight_decay
-    )
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.learning_rate, total_steps=recipe.steps)
+    optimiser = OneCycle(model, recipe)
     demonstrations = Demonstrations(config, tokenizer, recipe.seed)
     losses: list[float] = []
     for phase, steps in zip(recipe.phases, phase_steps(recipe), strict=True):
@@ -161,10 +158,7 @@ def pretrain(
                 loss = assistant_loss(model, batch[part], None if answers is None else answers[part]) / tokens
                 loss.backward()
                 total += loss.item()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad(set_to_none=True)
+            optimiser.step()
             losses.append(total)
             report(len(losses), phase.name, total)
     return model, losses
