@@ -88,5 +88,5 @@ bench: $(BENCH_INSTALLED) ## benchmarks beside peers
 
 clean: ## remove caches (those of the analysis in ~/.cache too) and .venv; outputs/ stays
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis __pycache__
-	rm -rf "$${XDG_CACHE_HOME:-$$HOME/.cache}/freshper/analysis"
+	rm -rf "$${FRESHPER_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/freshper}/analysis"
 	find freshper sweeps analysis notebooks benchmarks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +

@@ -134,7 +134,10 @@ def _runs(command: argparse.ArgumentParser) -> None:
         "--allow-sampled", action="store_true", help="take wandb exports whose values are means over several steps"
     )
     command.add_argument(
-        "--cache", type=Path, metavar="DIR", help="folder for the cache (default: ~/.cache/freshper/analysis)"
+        "--cache",
+        type=Path,
+        metavar="DIR",
+        help="folder for the cache (default: $FRESHPER_CACHE/analysis, else ~/.cache/freshper/analysis)",
     )
     command.add_argument("--no-cache", action="store_true", help="read everything anew and keep nothing")
 

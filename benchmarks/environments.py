@@ -5,8 +5,8 @@
 
 A step is a reply read, played and answered with the next observation, picture included; resets are part of it, as in
 training. Replies are legal moves at random, to questions a wrong number, and to `nq_search` a search for the question,
-none remembered, one at a time. `frozenlake_vlm_64` has gymnasium's own
-pixels, `frozenlake_gymnasium` is its game and renderer (pygame); `geoqa_256` has pictures as large as public runs have.
+none remembered, one at a time. `frozenlake_vlm_64` has gymnasium's own pixels, `frozenlake_gymnasium` is its game and
+renderer (pygame); `geoqa_256` has pictures as large as public runs have, `sokoban_vlm_42` those of `scale=paper`.
 Rooms: `uncached` makes a layout and its starts for each room; `disk` reads whole layouts from a warm cache (each has up
 to 256 rooms, counted as one); `memory` is `reset(seed)` as training calls it, the first observation included.
 """
@@ -31,16 +31,19 @@ from freshper.threads import before_torch  # noqa: E402
 
 TASKS = (
     "frozenlake", "frozenlake_vlm", "sokoban_simple", "sokoban_hard", "cliffwalking", "gsm8k", "aime", "nq_search",
-    "geoqa", "arithmetic", "easy_vqa",
+    "geoqa", "arithmetic", "easy_vqa", "sokoban_vlm",
 )  # fmt: skip
 LARGE = {
     "frozenlake_vlm_64": ["env=frozenlake_vlm", "env.cell_pixels=64"],
+    "sokoban_vlm_42": ["env=sokoban_vlm", "env.cell_pixels=42"],
     "geoqa_256": ["env=geoqa", "env.image_size=256"],
 }
 PEER = "frozenlake_gymnasium"
 ANY_MODEL = ["model=hf", "model.path=org/name"]
 """None is loaded: a config has to name one."""
 ROOMS = ("sokoban_simple", "sokoban_hard")
+WARM_UP = 2000
+"""Resets before Sokoban is measured: rooms come into memory."""
 
 
 def main() -> None:
@@ -137,6 +140,7 @@ def _steps(name: str, meter: _Meter) -> tuple[float, float]:
 
     from freshper.config.compose import compose_config
     from freshper.config.envs.dataset import DatasetSection
+    from freshper.config.envs.sokoban import RoomSection
     from freshper.envs.make import make_env
 
     unremembered = ["env.cache=0"] if name == "nq_search" else []
@@ -160,7 +164,7 @@ def _steps(name: str, meter: _Meter) -> tuple[float, float]:
             if terminated or truncated:
                 return turns
 
-    for _ in range(2000 if name in ROOMS else 1):  # rooms come into memory
+    for _ in range(WARM_UP if isinstance(config, RoomSection) else 1):
         env.reset(seed=next(seeds))
     began = meter.clock()
     rate = meter.rate(episode)

@@ -10,7 +10,7 @@ from typing import Any
 
 from freshper.records.atomic import write_text
 from freshper.records.metrics import read_metrics
-from freshper.records.summary import duration, success, time_split
+from freshper.records.summary import cpu_seconds, duration, success, time_split
 from sweeps.store import BROKEN, DONE, Standing
 from sweeps.student import mean_and_half_width
 
@@ -48,6 +48,8 @@ def result_row(entry: Mapping[str, Any], standing: Standing) -> Row:
     for name in COUNTS:
         row[name] = rows[-1].get(name) if rows else None
     row["seconds"] = round(sum(time_split(rows).values()), 1) if rows else None
+    cpu = cpu_seconds(rows)
+    row["CPU seconds"] = None if cpu is None else round(cpu, 1)
     row |= {"identity": entry["identity"], "folder": entry["folder"], "cause": standing.cause}
     return row
 

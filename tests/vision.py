@@ -9,17 +9,18 @@ import gymnasium
 import numpy as np
 import torch
 
+from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
 from freshper.envs.observation import image_space
 from freshper.envs.text_space import AnyText
 from freshper.policy.load import Policy
 from freshper.policy.tiny.vision_architecture import build_vision_tokenizer, new_vision_policy
-from freshper.policy.tiny.vision_demonstrations import lake_texts
+from freshper.policy.tiny.vision_demonstrations import game_texts
 from freshper.replay.images import PackedImage, pack_image
 
 
 @functools.cache
 def vision_tokenizer():
-    return build_vision_tokenizer(lake_texts())
+    return build_vision_tokenizer(game_texts(FrozenLakeImageConfig()))
 
 
 def random_vision_policy(seed: int = 0) -> Policy:

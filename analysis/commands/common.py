@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.findings import Finding
-from analysis.load.cache import default_folder
 from analysis.load.study import Study, load
+from freshper.config.cache import cache_folder as common_cache
 
 
 def cache_folder(options: argparse.Namespace) -> Path | None:
-    """Folder of the cache that the options name; None if they want none."""
-    return None if options.no_cache else options.cache or default_folder()
+    """Folder of the cache that the options name, else `analysis` in the machine's; None if they want none."""
+    return None if options.no_cache else options.cache or common_cache() / "analysis"
 
 
 def load_runs(options: argparse.Namespace, allow_duplicates: bool = False, ages: bool = False) -> Study:

@@ -26,6 +26,8 @@ from analysis.figures.pictures import Picture, write_picture
 SINGLE, DOUBLE = (5.2, 3.9), (7.8, 4.0)
 """Width and height in inches of figures with one and with two panels."""
 DPI = 160
+PNG_LEVEL = 3
+"""Of zlib's 1 to 9."""
 ROW = 0.17
 """Height in inches that a row of a legend adds to a figure."""
 CHARACTER, HANDLE = 0.062, 0.7
@@ -81,20 +83,20 @@ class Drawing:
 
     def png(self) -> bytes:
         """As PNG."""
-        return self._bytes("png", {"Software": None})
+        return self._bytes("png", metadata={"Software": None}, pil_kwargs={"compress_level": PNG_LEVEL})
 
     def pdf(self) -> bytes:
         """As PDF, fonts embedded as TrueType."""
-        return self._bytes("pdf", {"CreationDate": None, "Creator": None, "Producer": None})
+        return self._bytes("pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
 
-    def _bytes(self, kind: str, metadata: dict[str, None]) -> bytes:
+    def _bytes(self, kind: str, **how: Any) -> bytes:
         buffer = io.BytesIO()
         with settings():
             layout = self.figure.get_layout_engine()
             if layout is not None:  # laid out once for all formats; `savefig` would draw the figure for it each time
                 layout.execute(self.figure)
                 self.figure.set_layout_engine(None)
-            self.figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
+            self.figure.savefig(buffer, format=kind, dpi=DPI, **how)
         return buffer.getvalue()
 
     def picture(self, pdf: bool) -> Picture:

@@ -13,10 +13,10 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,6 @@ from analysis.load.columns import Columns, Damage
 from analysis.load.facts import Facts
 from analysis.load.run_folder import AGES, Parsed
 from freshper.records.atomic import replacing
-
-
-def default_folder() -> Path:
-    """`$XDG_CACHE_HOME/freshper/analysis`, by default under ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "freshper" / "analysis"
 
 
 def digest(data: Mapping[str, bytes]) -> str:
@@ -133,14 +127,29 @@ def _write(path: Path, entries: Mapping[str, Entry]) -> None:
     head = json.dumps({"code": code_digest(), "index": index}, default=str).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, durable=False) as file:
-        np.savez(
+        _write_arrays(
             file,
-            head=np.frombuffer(head, np.uint8),
-            iterations=np.concatenate([*iterations, np.empty(0, np.int64)]),
-            values=np.concatenate([*values, np.empty(0)]),
-            present=np.concatenate([*present, np.empty(0, np.uint8)]),
-            ages=np.concatenate([*ages, np.empty(0)]),
+            head=(np.uint8, [np.frombuffer(head, np.uint8)]),
+            iterations=(np.int64, iterations),
+            values=(np.float64, values),
+            present=(np.uint8, present),
+            ages=(np.float64, ages),
         )
+
+
+def _write_arrays(file: BinaryIO, **arrays: tuple[type, Sequence[NDArray[Any]]]) -> None:
+    """Write an .npz of one-dimensional arrays, each given in pieces that are not copied together first."""
+    with zipfile.ZipFile(file, "w") as pack:
+        for name, (kind, pieces) in arrays.items():
+            description = {
+                "descr": np.lib.format.dtype_to_descr(np.dtype(kind)),
+                "fortran_order": False,
+                "shape": (sum(map(len, pieces)),),
+            }
+            with pack.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array_header_1_0(member, description)
+                for piece in pieces:
+                    member.write(piece.data)
 
 
 class _Reader:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json  # a JSON parser that is there anyway, exact, four times as fast as the standard one
 
-from analysis.load.typed_rows import read_numbers
+from analysis.load.typed_rows import LARGEST, read_numbers
 
 FloatArray = NDArray[np.float64]
 
@@ -128,7 +128,9 @@ def _nameless_lines(data: bytes) -> tuple[int, ...]:
 
 
 def _is_iteration(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == math.floor(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= LARGEST and value == math.floor(value)
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[Columns, int, tuple[str, ...], int]:

@@ -1,12 +1,14 @@
 """YAML files that are plain mappings, as runs write their configs, in a fraction of PyYAML's time.
 
-libyaml takes the text apart; each plain scalar is resolved by PyYAML, once per spelling, since a thousand configs hold
-the same few hundred. Whatever is not plain (anchors, tags, merge keys) is left to PyYAML whole.
+A thousand configs differ in a few sections, so each spelling of a section (a key at the left margin with what belongs
+to it) is read once. libyaml takes it apart; each plain scalar is resolved by PyYAML, once per spelling too. Whatever is
+not plain (anchors, tags, merge keys, several documents) is left to PyYAML whole.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,11 @@ import yaml
 
 _LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _MERGE = "tag:yaml.org,2002:merge"
+_SECTION = re.compile(rb"^(?=\w)", re.MULTILINE)
+"""Where a key at the left margin begins."""
+_NO_SECTION = re.compile(rb"^[^\w\s#-]|\A\W", re.MULTILINE)
+"""A line at the left margin that is no such key, no list item and no comment; or a text that does not begin with a key.
+Such texts are not taken apart by sections."""
 
 
 class _NotPlainError(Exception):
@@ -21,21 +28,43 @@ class _NotPlainError(Exception):
 
 
 def load_yaml(data: bytes) -> Any:
-    """The document in `data`, exactly as `yaml.safe_load` has it.
+    """The document in `data`, equal to what `yaml.safe_load` has. Documents share their values: change none.
 
     Raises:
         yaml.YAMLError: the text is no YAML document.
     """
-    events = yaml.parse(data, Loader=_LOADER)
+    if not data or _NO_SECTION.search(data):
+        return _whole(data)
     try:
-        _expect(next(events), yaml.StreamStartEvent)
-        _expect(next(events), yaml.DocumentStartEvent)
-        value = _value(next(events), events)
-        _expect(next(events), yaml.DocumentEndEvent)
-        _expect(next(events), yaml.StreamEndEvent)
-        return value
+        sections = [_section(text) for text in _SECTION.split(data) if text]
+    except (_NotPlainError, yaml.YAMLError):  # of a section alone; the whole may be right, and tells the right place
+        return _whole(data)
+    return {key: value for section in sections for key, value in section.items()}
+
+
+@functools.lru_cache(maxsize=10_000)
+def _section(text: bytes) -> dict[Any, Any]:
+    value = _plain(text)
+    if type(value) is not dict:
+        raise _NotPlainError
+    return value
+
+
+def _whole(data: bytes) -> Any:
+    try:
+        return _plain(data)
     except _NotPlainError:
         return yaml.load(data, _LOADER)  # noqa: S506  # a safe loader
+
+
+def _plain(data: bytes) -> Any:
+    events = yaml.parse(data, Loader=_LOADER)
+    _expect(next(events), yaml.StreamStartEvent)
+    _expect(next(events), yaml.DocumentStartEvent)
+    value = _value(next(events), events)
+    _expect(next(events), yaml.DocumentEndEvent)
+    _expect(next(events), yaml.StreamEndEvent)
+    return value
 
 
 def _expect(event: Any, kind: type) -> None:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 STEP = "iteration"
+LARGEST = 2**53
+"""No iteration is larger: whole numbers up to here are exact in double precision."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,25 @@ def read_numbers(data: bytes) -> NumberRows | None:
         rows = _decoder(names).decode_lines(data)
     except msgspec.DecodeError:
         return None
-    if len(rows) != data.count(b"\n"):  # an object over two lines, or an empty line
+    if len(rows) != np.count_nonzero(
+        np.frombuffer(data, np.uint8) == ord("\n")
+    ):  # one over two lines, or an empty line
         return None
-    flat = itertools.chain.from_iterable(map(msgspec.structs.astuple, rows))
-    table = np.fromiter(flat, np.float64, len(rows) * (len(names) + 1)).reshape(len(rows), -1)
+    table = _table(rows, len(names) + 1)
     order = sorted(range(len(names)), key=names.__getitem__)
     columns = np.ascontiguousarray(table.T)
     return NumberRows(columns[0].astype(np.int64), tuple(sorted(names)), columns[1:][order])
+
+
+def _table(rows: list[Any], width: int) -> NDArray[np.float64]:
+    """[rows, width] numbers of all rows."""
+    tuples = map(msgspec.structs.astuple, rows)
+    try:
+        packed = b"".join(itertools.starmap(struct.Struct(f"{width}d").pack, tuples))
+    except struct.error:  # a null somewhere, which is NaN here
+        flat = itertools.chain.from_iterable(map(msgspec.structs.astuple, rows))
+        return np.fromiter(flat, np.float64, len(rows) * width).reshape(len(rows), width)
+    return np.frombuffer(packed, np.float64).reshape(len(rows), width)
 
 
 def _names(data: bytes) -> tuple[str, ...]:
@@ -66,9 +82,10 @@ def _names(data: bytes) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    fields: list[Any] = [(f"x{index}", float | None, None) for index in range(len(names))]
+    fields: list[Any] = [(f"x{index}", float | None, math.nan) for index in range(len(names))]
     spelled = {f"x{index}": name for index, name in enumerate(names)}
+    iteration = Annotated[int, msgspec.Meta(le=LARGEST)]
     row = msgspec.defstruct(
-        "Row", [(STEP, int), *fields], rename=spelled, forbid_unknown_fields=True, gc=False, frozen=True
+        "Row", [(STEP, iteration), *fields], rename=spelled, forbid_unknown_fields=True, gc=False, frozen=True
     )
     return msgspec.json.Decoder(row)

@@ -26,7 +26,8 @@ figure { margin: 0 0 1.6rem; } .scroll { overflow-x: auto; -webkit-overflow-scro
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { padding: .3rem .7rem; text-align: left; white-space: nowrap; border-bottom: 1px solid #dadce0;
   vertical-align: top; }
-th { background: #f1f3f4; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
+th { background: #f1f3f4; white-space: normal; vertical-align: bottom; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
 /* the first column stays in sight and never fills a phone */
 td:first-child, th:first-child { position: sticky; left: 0; background: #fff; min-width: 7rem; max-width: 14rem;
   white-space: normal; overflow-wrap: anywhere; }
@@ -41,11 +42,14 @@ summary { cursor: pointer; padding: .3rem 0; }
 @media print {
   body { font-size: 10pt; max-width: none; padding: 0; } nav { display: none; } a { color: inherit; }
   .scroll { overflow: visible; } table { font-size: 7pt; } td:first-child, th:first-child { position: static; }
-  th, td { white-space: normal; padding: .1rem .3rem; overflow-wrap: break-word; } figcaption { font-size: 8pt; }
+  th, td { white-space: normal; padding: .1rem .3rem; overflow-wrap: break-word; } td.number { white-space: nowrap; }
+  figcaption { font-size: 8pt; }
   pre { white-space: pre-wrap; } img.single { max-width: 12cm; } img.double { min-width: 0; max-width: 17cm; }
   figure, .finding, tr { break-inside: avoid; } figure.table { break-inside: auto; }
   thead { display: table-header-group; }
   h2, h3 { break-after: avoid; }
+  /* what is folded on the screen cannot be opened on paper */
+  details::details-content { content-visibility: visible; height: auto; } summary { list-style: none; }
 }
 """
 

@@ -25,7 +25,7 @@ def gain_table(study: Study, metric: str | None = None, arms: Sequence[str] = ()
             missing = left_out([record for record in runs if not record.counts])
             row: list[Cell | str] = [block.label, _model(done), arm_name(arm), block.metric]
             if not done:
-                rows.append([*row, Cell(missing.removeprefix("; ") or NO_RUNS), *[""] * 6])
+                rows.append([*row, Cell(missing.removeprefix("; ") or NO_RUNS), *[""] * 7])
                 continue
             base, after = _ends(done, block.metric)
             greedy = _ends(done, f"{block.metric}_greedy")
@@ -33,7 +33,8 @@ def gain_table(study: Study, metric: str | None = None, arms: Sequence[str] = ()
             row += [_values(base, suffix=missing), _values(after)]
             row.append(of_interval(interval(gains)) if gains else Cell(NOT_MEASURED))
             row += [_values(greedy[0]), _values(greedy[1])]
-            row += [_values(_last(done, "counts/env_steps"), 0), _values(_minutes(done), 1)]
+            row += [_values(_last(done, "counts/env_steps"), 0), _values(_minutes(done, "time/iteration"), 1)]
+            row.append(_values(_minutes(done, "time/cpu"), 1))
             rows.append(row)
     return table(
         "gain",
@@ -41,10 +42,10 @@ def gain_table(study: Study, metric: str | None = None, arms: Sequence[str] = ()
         f"First evaluation (base model) and last one of each done run; sampled unless it says greedy. Up to "
         f"{MOST_LISTED} seeds: each seed's value, in the order of the seeds; more: mean ± Student t 95 % interval. "
         "Gain: mean of the differences run by run ± Student t 95 % interval. Minutes: wall time of all iterations, "
-        "evaluations included.",
+        "evaluations included; CPU minutes: of all threads and child processes in the same time.",
         [
             "task", "model", "arm", "metric", "base model", "after training", "gain", "greedy, base model",
-            "greedy, after training", "environment steps", "minutes",
+            "greedy, after training", "environment steps", "minutes", "CPU minutes",
         ],
         rows,
     )  # fmt: skip
@@ -68,8 +69,8 @@ def _last(done: Sequence[RunRecord], metric: str) -> list[float]:
     return [final(record.columns.series(metric)[1]) for record in done]
 
 
-def _minutes(done: Sequence[RunRecord]) -> list[float]:
-    seconds = [record.columns.series("time/iteration")[1] for record in done]
+def _minutes(done: Sequence[RunRecord], clock: str) -> list[float]:
+    seconds = [record.columns.series(clock)[1] for record in done]
     return [float(values.sum()) / 60 if len(values) else math.nan for values in seconds]
 
 

@@ -15,11 +15,13 @@ from freshper.config.envs.math import MathConfig
 from freshper.config.envs.openenv import OpenEnvConfig
 from freshper.config.envs.search import SearchConfig
 from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban_image import SokobanImageConfig
 
 EnvConfig = Annotated[
     FrozenLakeConfig
     | FrozenLakeImageConfig
     | SokobanConfig
+    | SokobanImageConfig
     | CliffWalkingConfig
     | MathConfig
     | SearchConfig

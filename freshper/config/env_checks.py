@@ -12,13 +12,13 @@ from freshper.config.envs.gym import GymConfig
 from freshper.config.envs.math import MathConfig
 from freshper.config.envs.openenv import OpenEnvConfig
 from freshper.config.envs.search import SearchConfig
-from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban import RoomSection
 from freshper.config.errors import Issue
 
 
 def check_env(env: EnvConfig) -> Iterator[Issue]:
     """Problems of `env.*` beyond single values."""
-    if isinstance(env, SokobanConfig):
+    if isinstance(env, RoomSection):
         yield from _sokoban(env)
     elif isinstance(env, MathConfig):
         yield from check_math(env)
@@ -32,7 +32,7 @@ def check_env(env: EnvConfig) -> Iterator[Issue]:
         yield from _openenv(env)
 
 
-def _sokoban(env: SokobanConfig) -> Iterator[Issue]:
+def _sokoban(env: RoomSection) -> Iterator[Issue]:
     if env.min_moves > env.max_moves:
         yield Issue(
             "env.min_moves", f"expected at most env.max_moves = {env.max_moves}", env.min_moves, ("env.max_moves",)

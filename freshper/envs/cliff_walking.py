@@ -11,6 +11,7 @@ from gymnasium.error import ResetNeeded
 
 from freshper.config.envs.cliff_walking import CliffWalkingConfig
 from freshper.envs.answer import parse_action
+from freshper.envs.turns import turn_line
 
 ACTIONS = ("Up", "Right", "Down", "Left")
 """Action names; the position is gymnasium's action id."""
@@ -96,8 +97,7 @@ class CliffWalkingText(gymnasium.Env[str, str]):
     def _board(self) -> str:
         """Turn, actions left, row and column of the player, and the grid if it is due."""
         row, column = divmod(self.state, COLUMNS)
-        turn = min(self._turn + 1, self.config.max_turns)
-        text = f"Turn {turn}, {self.config.max_turns - self._turn} left\nP row{row} col{column}"
+        text = f"{turn_line(self._turn, self.config)}\nP row{row} col{column}"
         if self._turn > 0 and self.config.board == "first_turn":
             return text
         rows = list(MAP)

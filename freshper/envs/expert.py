@@ -13,10 +13,11 @@ from freshper.envs.frozen_lake_image import FrozenLakeImage
 from freshper.envs.geo.env import REPLY, GeoQA
 from freshper.envs.lake_map import goal_distances
 from freshper.envs.sokoban import SokobanText
+from freshper.envs.sokoban_image import SokobanImage
 from freshper.envs.sokoban_search import ACTIONS as SOKOBAN_ACTIONS
 from freshper.envs.sokoban_search import UNSOLVABLE, Distances, Layout, solve_all
 
-Game = FrozenLakeText | FrozenLakeImage | SokobanText | CliffWalkingText
+Game = FrozenLakeText | FrozenLakeImage | SokobanText | SokobanImage | CliffWalkingText
 """The games that there is a player for."""
 
 
@@ -72,7 +73,7 @@ def cliff_actions(tile: int) -> tuple[int, ...]:
     return (1, *down)
 
 
-def sokoban_actions(env: SokobanText) -> tuple[int, ...]:
+def sokoban_actions(env: SokobanText | SokobanImage) -> tuple[int, ...]:
     """Return the ids of the actions on a shortest solution of the room as it stands."""
     table = distances_of(env.layout)
     here = table.of(env.player, env.boxes)
@@ -80,6 +81,14 @@ def sokoban_actions(env: SokobanText) -> tuple[int, ...]:
         return ()
     return tuple(
         action for action in range(len(SOKOBAN_ACTIONS)) if _after(table, env.player, env.boxes, action) == here - 1
+    )
+
+
+def winnable_actions(env: SokobanText) -> tuple[int, ...]:
+    """Return the ids of the actions that change something and after which the room can still be solved."""
+    table = distances_of(env.layout)
+    return tuple(
+        action for action in range(len(SOKOBAN_ACTIONS)) if _after(table, env.player, env.boxes, action) != UNSOLVABLE
     )
 
 

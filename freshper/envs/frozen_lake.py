@@ -12,6 +12,7 @@ from gymnasium.error import ResetNeeded
 from freshper.config.envs.frozen_lake import FrozenLakeConfig, LakeSection
 from freshper.envs.answer import parse_action
 from freshper.envs.lake_map import ACTIONS, draw_map
+from freshper.envs.turns import turn_line
 
 SYSTEM = "You play FrozenLake on a grid."
 LEGEND = "P player, _ ice, O hole, G goal, X player in hole, √ player on goal"
@@ -124,11 +125,6 @@ class FrozenLakeText(gymnasium.Env[str, str]):
             f"P row{row} col{column} G row{goal_row} col{goal_column}\n"
             f"{self._ice[:at]}{player}{self._ice[at + 1 :]}"
         )
-
-
-def turn_line(replies: int, config: LakeSection) -> str:
-    """Number of the turn after so many replies, and how many actions are left."""
-    return f"Turn {min(replies + 1, config.max_turns)}, {config.max_turns - replies} left"
 
 
 def instruction(config: LakeSection) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 import gymnasium
 
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
-from freshper.envs.frozen_lake import REPLY, FrozenLakeText, turn_line
+from freshper.envs.frozen_lake import REPLY, FrozenLakeText
 from freshper.envs.lake_map import ACTIONS
 from freshper.envs.lake_render import LakePicture
 from freshper.envs.observation import image_space
 from freshper.envs.text_space import AnyText
+from freshper.envs.turns import turn_line
 
 SYSTEM = "You play FrozenLake on a picture of the grid."
 _MAX_TEXT = 4096

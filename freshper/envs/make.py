@@ -16,6 +16,7 @@ from freshper.config.envs.math import MathConfig
 from freshper.config.envs.openenv import OpenEnvConfig
 from freshper.config.envs.search import SearchConfig
 from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban_image import SokobanImageConfig
 from freshper.envs.cliff_walking import CliffWalkingText
 from freshper.envs.frozen_lake import FrozenLakeText
 from freshper.envs.frozen_lake_image import FrozenLakeImage
@@ -25,10 +26,12 @@ from freshper.envs.math.env import MathText
 from freshper.envs.openenv.env import OpenEnvText
 from freshper.envs.search.env import SearchText
 from freshper.envs.sokoban import SokobanText
+from freshper.envs.sokoban_image import SokobanImage
 
 gymnasium.register(id="freshper/FrozenLake-v0", entry_point="freshper.envs.frozen_lake:FrozenLakeText")
 gymnasium.register(id="freshper/FrozenLakeImage-v0", entry_point="freshper.envs.frozen_lake_image:FrozenLakeImage")
 gymnasium.register(id="freshper/Sokoban-v0", entry_point="freshper.envs.sokoban:SokobanText")
+gymnasium.register(id="freshper/SokobanImage-v0", entry_point="freshper.envs.sokoban_image:SokobanImage")
 gymnasium.register(id="freshper/CliffWalking-v0", entry_point="freshper.envs.cliff_walking:CliffWalkingText")
 gymnasium.register(id="freshper/Math-v0", entry_point="freshper.envs.math.env:MathText")
 gymnasium.register(id="freshper/Search-v0", entry_point="freshper.envs.search.env:SearchText")
@@ -44,6 +47,8 @@ def make_env(config: EnvConfig) -> gymnasium.Env[Any, str]:
             return FrozenLakeImage(config)
         case SokobanConfig():
             return SokobanText(config)
+        case SokobanImageConfig():
+            return SokobanImage(config)
         case CliffWalkingConfig():
             return CliffWalkingText(config)
         case MathConfig():

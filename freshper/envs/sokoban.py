@@ -9,10 +9,11 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban import RoomSection, SokobanConfig
 from freshper.envs.answer import parse_action
 from freshper.envs.sokoban_cache import load_layout
 from freshper.envs.sokoban_search import ACTIONS, MOVES, Layout
+from freshper.envs.turns import turn_line
 
 SYSTEM = "You play Sokoban on a grid."
 LEGEND = "# wall, _ empty, O target, X box, √ box on target, P player, S player on target"
@@ -39,8 +40,9 @@ class SokobanText(gymnasium.Env[str, str]):
     actions = ACTIONS
     """Names of the actions; the position is the id."""
 
-    def __init__(self, config: SokobanConfig | None = None) -> None:
-        self.config = config or SokobanConfig()
+    def __init__(self, config: RoomSection | None = None) -> None:
+        self.config: RoomSection = config or SokobanConfig()
+        self._drawn_once = isinstance(self.config, SokobanConfig) and self.config.board == "first_turn"
         self.observation_space = gymnasium.spaces.Text(_MAX_TEXT, charset=_CHARACTERS)
         self.action_space = gymnasium.spaces.Text(_MAX_TEXT, min_length=0, charset=_CHARACTERS)
         self._layout = Layout((), ())
@@ -63,6 +65,23 @@ class SokobanText(gymnasium.Env[str, str]):
     def boxes(self) -> list[Cell]:
         """(row, column) of each box, ascending."""
         return sorted(self._boxes)
+
+    @property
+    def turn(self) -> int:
+        """Replies so far in this episode."""
+        return self._turn
+
+    def grid(self) -> list[str]:
+        """Rows of the room as it stands, in the symbols of `LEGEND`."""
+        targets = self._layout.targets
+        cells = [list(row) for row in self._layout.walls]
+        for row, column in targets:
+            cells[row][column] = "O"
+        for row, column in self._boxes:
+            cells[row][column] = "√" if (row, column) in targets else "X"
+        row, column = self._player
+        cells[row][column] = "S" if self._player in targets else "P"
+        return ["".join(row) for row in cells]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start in the room of `seed` (None: a training room of the running generator)."""
@@ -129,20 +148,33 @@ class SokobanText(gymnasium.Env[str, str]):
         return self._layout.walls[cell[0]][cell[1]] == "#"
 
     def _board(self) -> str:
-        """Turn, actions left, rows and columns of player, boxes and open targets (small models need them), the grid."""
+        """Turn, actions left, rows and columns of player, boxes and open targets (small models need them), the grid.
+
+        With `board: first_turn` the two cells ahead of the player in each direction stand in for the grid; the first
+        message has both.
+        """
         targets = self._layout.targets
         places = [("P", self._player)]
         places += [("√" if box in targets else "X", box) for box in self.boxes]
         places += [("O", target) for target in targets if target not in self._boxes]
         where = " ".join(f"{symbol} row{row} col{column}" for symbol, (row, column) in places)
-        grid = [list(row) for row in self._layout.walls]
-        for symbol, (row, column) in places:
-            grid[row][column] = symbol
+        grid = self.grid()
+        lines = [turn_line(self._turn, self.config), where]
+        if not self._drawn_once:
+            lines += grid
+        else:
+            lines += [*(grid if self._turn == 0 else ()), self._ahead(grid)]
+        return "\n".join(lines)
+
+    def _ahead(self, grid: list[str]) -> str:
+        """The two cells ahead in each direction, the nearer one first; beyond the room there is wall."""
         row, column = self._player
-        grid[row][column] = "S" if self._player in targets else "P"
-        turn = min(self._turn + 1, self.config.max_turns)
-        lines = "\n".join("".join(row) for row in grid)
-        return f"Turn {turn}, {self.config.max_turns - self._turn} left\n{where}\n{lines}"
+        seen = []
+        for name, (down, right) in zip(ACTIONS, MOVES, strict=True):
+            far = (row + 2 * down, column + 2 * right)
+            inside = all(0 <= place < len(grid) for place in far)
+            seen.append(f"{name}:{grid[row + down][column + right]}{grid[far[0]][far[1]] if inside else '#'}")
+        return " ".join(seen)
 
 
 INSTRUCTION = (

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from freshper.config.cache import cache_folder
-from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban import RoomSection, SokobanConfig
 from freshper.envs.sokoban_layouts import VERSION, Starts, draw_starts
 from freshper.envs.sokoban_search import Layout
 from freshper.records.atomic import write_bytes
@@ -32,7 +32,7 @@ class DamagedFileError(ValueError):
     """A cache file whose content is not what was written."""
 
 
-def load_layout(config: SokobanConfig, held_out: bool, index: int) -> Starts:
+def load_layout(config: RoomSection, held_out: bool, index: int) -> Starts:
     """Layout number `index` of training or evaluation, from memory, else from disk, else made and stored."""
     key = (config.size, config.boxes, config.min_moves, config.max_moves)
     return _chunk(cache_folder(), key, held_out, index // CHUNK)[index % CHUNK]

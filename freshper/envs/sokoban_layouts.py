@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban import RoomSection
 from freshper.envs.sokoban_search import Layout, solve_all
 
 VERSION = 1
@@ -43,7 +43,7 @@ class Starts:
     """[starts]: moves of the shortest solution, ascending."""
 
 
-def draw_starts(config: SokobanConfig, held_out: bool, index: int) -> Starts:
+def draw_starts(config: RoomSection, held_out: bool, index: int) -> Starts:
     """Return layout number `index` of training or (held out) of evaluation, a pure function of its arguments.
 
     Which of the two may use a layout is decided by a hash of the layout itself, so they never share one.
@@ -89,7 +89,7 @@ def _draw_layout(size: int, boxes: int, rng: np.random.Generator) -> Layout | No
     return Layout(tuple("".join("_" if cell else "#" for cell in row) for row in floor), tuple(chosen))
 
 
-def _starts(layout: Layout, config: SokobanConfig, rng: np.random.Generator) -> Starts | None:
+def _starts(layout: Layout, config: RoomSection, rng: np.random.Generator) -> Starts | None:
     """Up to `STARTS` starts, as evenly spread over the lengths of their solutions as the layout allows."""
     distances = solve_all(layout, config.max_moves)
     codes = np.flatnonzero((distances.table >= config.min_moves) & (distances.table <= config.max_moves))

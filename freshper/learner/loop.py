@@ -11,6 +11,7 @@ from freshper.learner import checkpoint
 from freshper.learner.evaluation import evaluate
 from freshper.learner.learner import Learner
 from freshper.policy.load import Policy
+from freshper.records.cpu_time import CpuMeter
 from freshper.records.jsonl import LineWriter
 from freshper.records.metrics import MetricsWriter
 from freshper.records.run_dir import RunDirectory
@@ -45,10 +46,11 @@ def train_loop(
     for writer in (metrics, samples, ages):
         # Without a checkpoint even the base model's row is made again, so that every row comes from one attempt's code.
         writer.truncate_after(resumed if resumed else -1)
+    cpu = CpuMeter()
     try:
         if resumed == 0:
             start: Row = {"iteration": 0, **learner.counts()}
-            _record(_evaluated(config, learner, samples, start), metrics, observers)
+            _record(_evaluated(config, learner, samples, start), cpu, metrics, observers)
             if stop():
                 raise KeyboardInterrupt
         saving = 0.0
@@ -62,7 +64,7 @@ def train_loop(
             row["time/iteration"] += saving
             for profile in report.ages:
                 ages.write({"iteration": iteration, "unit": config.replay.age_unit, **profile})
-            _record(row, metrics, observers)
+            _record(row, cpu, metrics, observers)
             saving = 0.0
             stopping = stop() and not last
             if last or stopping or iteration % config.checkpoint.every == 0:
@@ -118,7 +120,8 @@ def transcript(policy: Policy, trajectory: Trajectory) -> list[dict[str, str]]:
     return parts
 
 
-def _record(row: Row, metrics: MetricsWriter, observers: Sequence[Callable[[Row], None]]) -> None:
+def _record(row: Row, cpu: CpuMeter, metrics: MetricsWriter, observers: Sequence[Callable[[Row], None]]) -> None:
+    row = {**row, "time/cpu": cpu.since_last()}
     metrics.write(row)
     for observer in observers:
         observer(row)

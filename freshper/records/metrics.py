@@ -1,9 +1,10 @@
 """metrics.jsonl: one row per iteration, also after a resume.
 
 Row 0 is the base model's evaluation, row i the i-th iteration. Names: `iteration`; `eval/success`, `eval/return`,
-`eval/success_greedy` (in rows with an evaluation); `fresh/*`, `replay/*`; `time/*` seconds spent in this iteration
-(`time/iteration` the whole, the others its parts); `counts/env_steps`, `counts/episodes`, `counts/optimizer_steps`,
-`counts/tokens` totals since the start. A metric that was not measured is absent, never zero or null.
+`eval/success_greedy` (in rows with an evaluation); `fresh/*`, `replay/*`; `counts/env_steps`, `counts/episodes`,
+`counts/optimizer_steps`, `counts/tokens` totals since the start; `time/*` seconds spent in this iteration:
+`time/iteration` on the clock, `time/cpu` of CPU time (all threads and child processes), the others parts of
+`time/iteration`. A metric that was not measured is absent, never zero or null.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from freshper.records.metrics import Row, series
 
+CPU = "time/cpu"
+"""Metric of the CPU seconds of an iteration."""
+
 
 @dataclass(frozen=True)
 class Success:
@@ -83,10 +86,14 @@ def _rate(rate: float, episodes: int) -> str:
 
 
 def time_split(rows: Sequence[Row]) -> dict[str, float]:
-    """Seconds spent on each part (`time/<part>`) over the run; `rest` is what `time/iteration` has beyond the parts."""
+    """Seconds on the clock spent on each part (`time/<part>`) over the run.
+
+    `rest` is what `time/iteration` has beyond the parts; `time/cpu` is another clock and none of them.
+    """
     parts: dict[str, float] = {}
     for row in rows:
         inside = {key.removeprefix("time/"): value for key, value in row.items() if key.startswith("time/")}
+        inside.pop(CPU.removeprefix("time/"), None)
         whole = inside.pop("iteration", 0.0)
         if "rest" not in inside:
             inside["rest"] = max(0.0, whole - sum(inside.values()))
@@ -95,13 +102,23 @@ def time_split(rows: Sequence[Row]) -> dict[str, float]:
     return parts
 
 
+def cpu_seconds(rows: Sequence[Row]) -> float | None:
+    """CPU seconds of all iterations; None if a row that has a time on the clock has none (it was not recorded yet)."""
+    timed = [row for row in rows if "time/iteration" in row]
+    if not timed or any(CPU not in row for row in timed):
+        return None
+    return float(sum(row[CPU] for row in timed))
+
+
 def _time_line(rows: Sequence[Row]) -> list[str]:
     split = time_split(rows)
     total = sum(split.values())
     if total <= 0:
         return []
     shares = ", ".join(f"{part.replace('_', ' ')} {_share(seconds / total)}" for part, seconds in split.items())
-    return [f"time              {duration(total)}: {shares}"]
+    cpu = cpu_seconds(rows)
+    beside = "" if cpu is None else f" ({duration(cpu)} of CPU time)"
+    return [f"time              {duration(total)}{beside}: {shares}"]
 
 
 def _share(share: float) -> str:

@@ -36,7 +36,12 @@ def curve_rows(seed=0, gain=0.3, iterations=40, every=10, replay=True, salt=""):
         row |= {"counts/episodes": 64 * i, "counts/tokens": 1000 * i}
         if i:
             row |= {"fresh/success": 0.2 + gain * i / iterations, "fresh/entropy": noise.random(), "fresh/ratio": 1.0}
-            row |= {"fresh/log_ratio_max": 1e-6, "fresh/loss": noise.gauss(0, 1), "time/iteration": 1.0}
+            row |= {
+                "fresh/log_ratio_max": 1e-6,
+                "fresh/loss": noise.gauss(0, 1),
+                "time/iteration": 1.0,
+                "time/cpu": 0.75,
+            }
             if replay:
                 row |= {"replay/ratio": 1 + noise.gauss(0, 0.01), "replay/log_ratio_max": 1.5, "replay/ess": 0.9}
         if i % every == 0:

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("FRESHPER_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own-cache"))
 
 
@@ -177,3 +178,10 @@ def test_real_runs_end_to_end(tmp_path):
     assert "| frozenlake | on-policy | 0 | finished | 3 | 2 |" in done.stdout
     assert "and at 2 optimiser steps" in done.stdout
     assert run("doctor", tmp_path / "runs", "--no-cache").returncode == 0
+
+
+def test_the_cache_lies_where_the_machine_keeps_such_things(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FRESHPER_CACHE", str(tmp_path / "own"))
+    write_run(tmp_path / "runs" / "a")
+    assert main(["table", "main", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]) == 0
+    assert list((tmp_path / "own" / "analysis").glob("*.npz"))

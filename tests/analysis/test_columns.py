@@ -113,3 +113,10 @@ def test_damage_in_ages(tmp_path):
     (finding,) = load([tmp_path], ages=True).findings
     assert f"{path}: 2 lines cannot be read" in finding.text
     assert load([tmp_path]).findings == ()
+
+
+@pytest.mark.parametrize("value", ["1" + "0" * 400, "1e300", "9007199254740993", "-Infinity", "NaN"])
+def test_an_iteration_beyond_all_counting_is_damage(value):
+    columns, damage = read_columns(b'{"iteration": 1, "a": 2}\n{"iteration": %b, "a": 3}\n' % value.encode())
+    assert columns.iterations.tolist() == [1]
+    assert damage.lines == (2,)

@@ -53,6 +53,36 @@ def test_everything_else_too(text):
         assert repr(load_yaml(text.encode())) == expected
 
 
+LINES = st.sampled_from(
+    [
+        "a: 1", "b:", "  c: 2", "  - 3", "- 4", "# note", "", "a: 'x", "y'", "b: [1,", "2]", "a: |", "  text", "a: >+",
+        "...", "---", "%YAML 1.1", "? a", ": 1", "c", " a: 1", "\ta: 1", "a: &x 1", "b: *x", "<<: {d: 1}", '"q": 1',
+        "{a: 1,", "b: 2}", "a: x", "  y", "a: b: c", "1: 2", "true: 3", "- a: 1", "\ufeffa: 1", "d: 1\rb: 2",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(LINES, max_size=7))
+def test_sections_are_not_taken_apart_where_that_changes_anything(lines):
+    text = "\n".join(lines)
+    try:
+        expected = repr(yaml.load(text.encode(), plain_yaml._LOADER))
+    except (yaml.YAMLError, TypeError) as error:  # the latter: a key that cannot be hashed
+        with pytest.raises(type(error)):
+            load_yaml(text.encode())
+    else:
+        assert repr(load_yaml(text.encode())) == expected
+
+
+def test_sections_that_recur_are_read_once(monkeypatch):
+    configs = [yaml.safe_dump({"seed": seed, "one": {"a": [1, 2]}, "two": {"b": None}}) for seed in range(30)]
+    read = []
+    monkeypatch.setattr(plain_yaml, "_plain", lambda data, plain=plain_yaml._plain: read.append(data) or plain(data))
+    plain_yaml._section.cache_clear()
+    assert [load_yaml(text.encode()) for text in configs] == [yaml.safe_load(text) for text in configs]
+    assert len(read) == 30 + 2
+
+
 @pytest.mark.parametrize("text", ["a: [", "a: b: c", "--- 1\n--- 2\n", "\t", "a: *nowhere"])
 def test_what_is_no_document(text):
     with pytest.raises(yaml.YAMLError):

@@ -21,13 +21,13 @@ def problems(function, argument):
 @pytest.mark.parametrize("prefix", ["", "++"])
 def test_a_key_of_another_family_says_whose_it_is(prefix):
     found = problems(
-        compose_config, ["env=sokoban_simple", f"{prefix}env.slippery=true", f"{prefix}env.board=first_turn"]
+        compose_config, ["env=sokoban_simple", f"{prefix}env.slippery=true", f"{prefix}env.random_start=true"]
     )
-    assert set(found) == {"env.slippery", "env.board"}
+    assert set(found) == {"env.slippery", "env.random_start"}
     assert found["env.slippery"].startswith(
         "belongs to env.family = frozen_lake and frozen_lake_image; the chosen sokoban has: "
     )
-    assert "cliff_walking" in found["env.board"]
+    assert "cliff_walking" in found["env.random_start"]
 
 
 def test_jobs_of_a_sweep_over_families_are_checked_each():

@@ -105,12 +105,20 @@ def test_an_environment_without_a_row_takes_what_all_share():
     assert {**resolved(config), "env": None} == {**resolved(paper("frozenlake")), "env": None}
 
 
+def test_sokoban_in_pictures_is_no_row_and_takes_the_settings_of_the_lakes():
+    ours, lakes = paper("sokoban_vlm"), paper("frozenlake_vlm")
+    assert {**resolved(ours), "env": None} == {**resolved(lakes), "env": None}
+    assert 0.9 < ours.env.image_pixels() / lakes.env.image_pixels() <= 1
+
+
 def test_a_row_means_nothing_at_the_other_scale():
     for row in ROWS:
         config = compose_config([f"env={row}", "model=hf", "model.path=org/name"])
         algorithm = config.algorithm
         assert (algorithm.advantage_clip, algorithm.kl.coefficient, algorithm.schedule) == (None, 0, "constant")
-        assert config.model.max_length == (2304 if row == "sokoban_hard" else 2048)  # its twenty turns are longer
+        assert config.model.max_length == 2048
+        if row == "sokoban_hard":
+            assert (config.env.board, paper(row).env.board) == ("first_turn", "every_turn")
 
 
 def test_a_models_own_settings_hold_for_it_alone():
@@ -146,7 +154,7 @@ def test_files_of_rows_are_named_after_what_they_are_for():
         assert {file.parent.name for file in files} <= scales and {file.stem for file in files} <= set(names)
     # config.yaml does not know the model that the paper's scale chooses, so a file for it would be left out in silence.
     assert not (CONF_DIR / "scale" / "for_model" / "paper").exists()
-    assert {file.stem for file in (CONF_DIR / "scale" / "for_env" / "paper").glob("*.yaml")} == set(PAPER)
+    assert {file.stem for file in (CONF_DIR / "scale" / "for_env" / "paper").glob("*.yaml")} == {*PAPER, "sokoban_vlm"}
 
 
 def test_rows_are_no_options():

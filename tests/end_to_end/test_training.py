@@ -13,6 +13,7 @@ import pytest
 
 from freshper.records.metrics import read_metrics
 from freshper.records.status import read_status
+from freshper.records.summary import duration
 from tests.models import random_policy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,6 +87,15 @@ def test_a_run_leaves_a_complete_record(finished):
     assert "<answer>" in (folder / "samples.jsonl").read_text()
 
 
+def test_every_row_has_its_cpu_time(finished):
+    folder, printed = finished
+    rows = read_metrics(folder)
+    spent, whole = (sum(row[name] for row in rows) for name in ("time/cpu", "time/iteration"))
+    # One thread computes; a clock tick and Python's other threads make the slack.
+    assert all(row["time/cpu"] > 0 for row in rows) and 0.1 * whole < spent <= 1.05 * whole + 0.5
+    assert f"({duration(spent)} of CPU time)" in printed
+
+
 def test_a_checkpoint_is_a_model_folder(finished, tmp_path):
     folder, _ = finished
     policy = folder / "checkpoints" / "000006" / "policy"
@@ -118,6 +128,8 @@ def test_killed_and_started_again_ends_like_an_uninterrupted_run(finished, tmp_p
     printed = train(tmp_path).stdout
     assert "resumed after iteration" in printed
     assert science(tmp_path / "run") == science(folder)
+    once, again = (sum(row["time/cpu"] for row in read_metrics(run)) for run in (folder, tmp_path / "run"))
+    assert 0.4 * once < again < 2.5 * once  # what is in the rows, each iteration once; a process would start again at 0
     for name in ("samples.jsonl", "ages.jsonl"):
         assert (tmp_path / "run" / name).read_text() == (folder / name).read_text()
     status = read_status(tmp_path / "run")

@@ -10,6 +10,7 @@ from freshper.config.envs.cliff_walking import CliffWalkingConfig
 from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
 from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban_image import SokobanImageConfig
 from freshper.envs.make import make_env
 from freshper.envs.observation import read_observation
 
@@ -20,6 +21,8 @@ GAMES: dict[str, Any] = {
     "frozen_lake_image_slippery": FrozenLakeImageConfig(size=8, cell_pixels=8, slippery=True, max_turns=40),
     "sokoban_simple": SokobanConfig(layouts=32),
     "sokoban_hard": SokobanConfig(layouts=32, size=8, boxes=2, min_moves=4, max_moves=16, max_turns=20),
+    "sokoban_drawn_once": SokobanConfig(layouts=32, board="first_turn"),
+    "sokoban_image": SokobanImageConfig(layouts=32),
     "cliff_walking": CliffWalkingConfig(max_turns=40),
     "cliff_walking_public": CliffWalkingConfig(
         max_turns=40, invalid_turn="free", board="every_turn", random_start=True

@@ -8,10 +8,10 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 from freshper.config.envs.sokoban import SokobanConfig
-from freshper.envs.expert import distances_of, good_actions
+from freshper.envs.expert import distances_of, good_actions, winnable_actions
 from freshper.envs.make import make_env
 from freshper.envs.sokoban import INSTRUCTION, REPLY, SYSTEM, SokobanText
-from freshper.envs.sokoban_search import ACTIONS, UNSOLVABLE, Layout
+from freshper.envs.sokoban_search import ACTIONS, MOVES, UNSOLVABLE, Layout
 
 # One file of layouts each: making all of them takes seconds.
 SIMPLE = SokobanConfig(layouts=32)
@@ -129,6 +129,38 @@ def test_messages_show_the_room_in_the_papers_symbols() -> None:
     assert "#_S__#" in env.step(REPLY.format("Left"))[0]
 
 
+def test_a_board_drawn_once_leaves_the_cells_ahead() -> None:
+    once = SokobanText(HARD.model_copy(update={"board": "first_turn"}))
+    every = SokobanText(HARD)
+    room = Layout(ROOM, ((1, 2), (4, 4)))
+    first = once.start(room, [[1, 4], [1, 3], [4, 4]])[0]
+    assert first == every.start(room, [[1, 4], [1, 3], [4, 4]])[0] + "\nUp:## Down:__ Left:XO Right:##"
+    later = once.step(REPLY.format("Down"))[0]
+    assert later.split("\n") == [*every.step(REPLY.format("Down"))[0].split("\n")[:2], "Up:_# Down:_√ Left:__ Right:##"]
+    assert once.step("")[0].split("\n")[2:] == ["Up:_# Down:_√ Left:__ Right:##"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_cells_ahead_are_those_of_the_grid(seed: int) -> None:
+    once, every = SokobanText(HARD.model_copy(update={"board": "first_turn"})), SokobanText(HARD)
+    rng = np.random.default_rng(seed)
+    messages = once.reset(seed=seed)[0], every.reset(seed=seed)[0]
+    for _ in range(15):
+        ahead = dict(part.split(":") for part in messages[0].split("\n")[-1].split())
+        grid = messages[1].split("\n")[-8:]
+        row, column = every.player
+        for name, (down, right) in zip(ACTIONS, MOVES, strict=True):
+            places = [(row + step * down, column + step * right) for step in (1, 2)]
+            cells = [grid[r][c] if 0 <= r < 8 and 0 <= c < 8 else "#" for r, c in places]
+            assert ahead[name] == "".join(cells)
+        reply = REPLY.format(ACTIONS[int(rng.integers(4))])
+        one, two = once.step(reply), every.step(reply)
+        assert one[1:] == two[1:]  # the same game
+        if one[2]:
+            break
+        messages = one[0], two[0]
+
+
 def test_a_seed_fixes_everything_and_the_past_nothing() -> None:
     used, fresh = SokobanText(SIMPLE), SokobanText(SIMPLE)
     used.reset(seed=99)
@@ -164,14 +196,17 @@ def test_good_actions_are_those_that_lower_the_distance() -> None:
         for _ in range(10):
             cells = [list(env.player), *map(list, env.boxes)]
             here = table.of(env.player, env.boxes)
-            helped = []
+            helped, winnable = [], []
             for action, name in enumerate(ACTIONS):
                 env.start(room, cells)
                 env.step(REPLY.format(name))
                 if here not in (0, UNSOLVABLE) and table.of(env.player, env.boxes) == here - 1:
                     helped.append(action)
+                moved = [list(env.player), *map(list, env.boxes)] != cells
+                if moved and table.of(env.player, env.boxes) != UNSOLVABLE:
+                    winnable.append(action)
             env.start(room, cells)
-            assert good_actions(env) == tuple(helped)
+            assert (good_actions(env), winnable_actions(env)) == (tuple(helped), tuple(winnable))
             env.step(REPLY.format(ACTIONS[int(rng.integers(4))]))
 
 

@@ -21,9 +21,18 @@ from freshper.envs.answer import parse_action
 from freshper.envs.expert import good_actions
 from freshper.envs.frozen_lake import REPLY, FrozenLakeText
 from freshper.envs.lake_map import ACTIONS
+from freshper.envs.sokoban import SokobanText
 from freshper.policy.load import load_policy
 from freshper.policy.tiny.architecture import new_model
-from freshper.policy.tiny.demonstrations import GameConfig, Player, encode, make_game, play
+from freshper.policy.tiny.demonstrations import (
+    Demonstrations,
+    GameConfig,
+    Player,
+    encode,
+    make_game,
+    play,
+    play_corrected,
+)
 from freshper.policy.tiny.pretrain import RECIPES, Phase, Recipe, assistant_loss, phase_steps, pretrain
 from freshper.policy.tiny.tokenizer import build_tokenizer, load_tokenizer
 from freshper.rollout.measure import measure
@@ -81,6 +90,44 @@ def test_a_player_that_teaches_good_moves_only() -> None:
         assert tokenizer.decode(ids[mask]) == "".join(f"{r}<|end|>" for r, g in zip(replies, good, strict=True) if g)
         kept, left_out = kept + sum(good), left_out + good.count(False)
     assert kept > 10 and left_out > 10
+
+
+def test_a_corrected_player_is_taught_a_good_move_wherever_it_came_to() -> None:
+    tokenizer, rng = build_tokenizer(), np.random.default_rng(0)
+    config = few_rooms(RECIPES["sokoban_hard"][1])
+    env, twin = SokobanText(config), SokobanText(config)
+    mistakes = 0
+    for seed in range(10):
+        played, corrected = play_corrected(env, seed, 0.4, rng, 20)
+        assert [m for m in played if m["role"] != "assistant"] == [m for m in corrected if m["role"] != "assistant"]
+        twin.reset(seed=seed)
+        for mine, right in zip(played, corrected, strict=True):
+            if mine["role"] == "assistant":
+                good = [REPLY.format(twin.actions[action]) for action in good_actions(twin)]
+                assert right["content"] in good  # hence never in a room that cannot be solved any more
+                mistakes += mine["content"] not in good
+                assert twin.step(mine["content"])[4]["valid"]
+    assert mistakes > 20
+    lessons = Demonstrations(config, tokenizer, 0).draw_corrected(4, 0.4, 5)
+    differing = 0
+    for ids, mask, answers in lessons:
+        assert torch.equal(ids[~mask], answers[~mask])
+        differing += int((ids != answers).sum())
+        assert {tokenizer.decode(token) for token in answers[ids != answers]} <= set(env.actions)
+    assert differing > 0
+
+
+def test_other_answers_change_the_loss_and_not_what_is_read() -> None:
+    model = new_model(build_tokenizer(), 0)
+    ids, mask = torch.arange(10, 22), torch.zeros(12, dtype=torch.bool)
+    mask[[4, 9]] = True
+    answers = ids.clone()
+    answers[4] = 7
+    with torch.no_grad():
+        logp = torch.log_softmax(model(ids[None]).logits[0], -1)
+        assert assistant_loss(model, [(ids, mask)], [ids]).item() == assistant_loss(model, [(ids, mask)]).item()
+        other = assistant_loss(model, [(ids, mask)], [answers]).item()
+    assert other == pytest.approx(-(logp[3, 7] + logp[8, ids[9]]).item(), rel=1e-5)
 
 
 def test_padding_changes_no_loss() -> None:

@@ -1,8 +1,6 @@
 """The small vision model's recipe, its demonstrations, and the base that ships."""
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -18,7 +16,7 @@ from freshper.envs.lake_render import draw_tile
 from freshper.policy.load import load_policy, load_tokenizer
 from freshper.policy.tiny.demonstrations import Player
 from freshper.policy.tiny.vision_architecture import new_vision_policy
-from freshper.policy.tiny.vision_demonstrations import LakePictures
+from freshper.policy.tiny.vision_demonstrations import GamePictures
 from freshper.policy.tiny.vision_pretrain import RECIPES, pretrain_vision, vision_losses
 from freshper.rollout.measure import measure
 from tests.vision import vision_tokenizer
@@ -35,7 +33,7 @@ def policy():
 def test_labels_say_what_each_visual_token_shows(policy):
     """Read back from the pixels: the block of every image token is the picture of what its label names."""
     words = policy.tokenizer.convert_ids_to_tokens
-    for shown in LakePictures(CONFIG, policy, 0).draw(10, Player(0.5, 0.0), 4):
+    for shown in GamePictures(CONFIG, policy, 0).draw(10, Player(0.5, 0.0), 4):
         labels = words(shown.labels[shown.labels >= 0].tolist())
         assert len(labels) == 20 * len(shown.images)
         for number, image in enumerate(shown.images):
@@ -58,15 +56,15 @@ def test_labels_say_what_each_visual_token_shows(policy):
 
 
 def test_a_player_that_teaches_good_moves_only(policy):
-    every = LakePictures(CONFIG, policy, 0).draw(12, Player(0.4, 0.1), 5)
-    good = LakePictures(CONFIG, policy, 0).draw(12, Player(0.4, 0.1, teaches_all=False), 5)
+    every = GamePictures(CONFIG, policy, 0).draw(12, Player(0.4, 0.1), 5)
+    good = GamePictures(CONFIG, policy, 0).draw(12, Player(0.4, 0.1, teaches_all=False), 5)
     for all_of_it, some in zip(every, good, strict=True):
         assert torch.equal(all_of_it.ids, some.ids) and not bool((some.mask & ~all_of_it.mask).any())
     assert 0 < sum(int(shown.mask.sum()) for shown in good) < sum(int(shown.mask.sum()) for shown in every)
 
 
 def test_demonstrations_are_reproducible_and_never_those_of_evaluation(policy):
-    one, two, other = (LakePictures(CONFIG, policy, seed).draw(6, Player(0.5, 0.1), 5) for seed in (0, 0, 1))
+    one, two, other = (GamePictures(CONFIG, policy, seed).draw(6, Player(0.5, 0.1), 5) for seed in (0, 0, 1))
     assert all(torch.equal(a.ids, b.ids) and a.images == b.images for a, b in zip(one, two, strict=True))
     assert [a.images for a in one] != [a.images for a in other]
     lengths = [len(shown.ids) for shown in one]
@@ -74,20 +72,20 @@ def test_demonstrations_are_reproducible_and_never_those_of_evaluation(policy):
 
 
 def test_an_expert_goes_the_shortest_way_and_the_mask_is_its_replies(policy):
-    stream = LakePictures(CONFIG, policy, 0)
+    stream = GamePictures(CONFIG, policy, 0)
     for shown in stream.draw(10, Player(1.0, 0.0), 10):
         text = policy.tokenizer.decode(shown.ids[shown.mask])
         replies = [reply for reply in text.split("<|end|>") if reply]
         assert len(replies) == len(shown.images) and all(parse_action(reply, ACTIONS) for reply in replies)
     # The map of the last episode played is still there; its first state was as far away as there were replies.
-    alone = LakePictures(CONFIG, policy, 3)
+    alone = GamePictures(CONFIG, policy, 3)
     (shown,) = alone.draw(1, Player(1.0, 0.0), 10)
     desc = alone._env.desc
     assert len(shown.images) == goal_distances(desc)["".join(desc).index("S")]
 
 
 def test_other_tiles_than_visual_tokens_have_no_labels(policy):
-    stream = LakePictures(FrozenLakeImageConfig(cell_pixels=24), policy, 0)
+    stream = GamePictures(FrozenLakeImageConfig(cell_pixels=24), policy, 0)
     (shown,) = stream.draw(1, Player(0.5, 0.0), 1)
     assert (shown.labels == -100).all() and (shown.ids == policy.vision.image_id).sum() == 36
     _, cells = vision_losses(policy, [shown])
@@ -102,7 +100,7 @@ def test_a_short_pretraining_lowers_both_losses():
     cells: list[float] = []
     losses = pretrain_vision(
         replace(recipe, steps=40, phases=phases),
-        LakePictures(config, policy, 0),
+        GamePictures(config, policy, 0),
         policy,
         lambda step, phase, loss, named: cells.append(named),
     )
@@ -129,9 +127,3 @@ def test_the_shipped_base_plays_as_measured():
     score = measure(load_policy(ModelConfig(base="frozen_lake_image")), CONFIG, episodes=48, seed=1)
     expected = record["sampled"]["success"]
     assert score.valid > 0.9 and abs(score.success - expected) < 4 * (expected * (1 - expected) / 48) ** 0.5
-
-
-def test_help_does_not_wait_for_torch():
-    command = [sys.executable, "-X", "importtime", "-m", "freshper.policy.pretrain_vision", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert "--steps" in done.stdout and "torch" not in done.stderr

@@ -20,6 +20,7 @@ def learning_rows(iterations=60, replay=True):
         if i:
             row |= {"fresh/success": rate + noise.gauss(0, 0.04), "fresh/return": rate - 0.05, "learning_rate": 5e-4}
             row |= {"time/rollout": 0.6, "time/update": 0.3, "time/replay_bookkeeping": 0.001, "time/iteration": 1.0}
+            row["time/cpu"] = 0.5
             if replay:
                 row |= {"replay/age_mean": 1.4 * i, "replay/ess": 1 - 0.4 * i / span}
         rows.append(row)

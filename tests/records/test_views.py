@@ -16,7 +16,7 @@ from freshper.config.identity import identity
 from freshper.records.curve import draw
 from freshper.records.jsonl import encode
 from freshper.records.progress import Progress
-from freshper.records.summary import duration, success, summary, time_split
+from freshper.records.summary import cpu_seconds, duration, success, summary, time_split
 from freshper.records.trackers import TensorBoardTracker, log_all, make_trackers, wandb_group
 from tests.records.rows import learning_rows
 
@@ -54,12 +54,15 @@ def test_summary_tells_base_final_best_cost_time_and_place():
         "128 held-out",
         "46,080 environment steps",
         "180 optimiser steps",
+        "1 min 00 s (30.0 s of CPU time): ",
         "rollout 60 %",
         "curve.png",
     ):
         assert words in text
     assert "replay bookkeeping below 1 %" in text
-    assert sum(time_split(rows).values()) == pytest.approx(60)
+    assert sum(time_split(rows).values()) == pytest.approx(60)  # CPU time is no part of the time on the clock
+    del rows[7]["time/cpu"]
+    assert cpu_seconds(rows) is None and "CPU" not in summary(rows, 128, Path("outputs/x"))
 
 
 def test_summary_of_nothing():
@@ -154,7 +157,7 @@ def test_no_tracker_by_default(tmp_path):
 
 
 def test_records_import_neither_torch_nor_matplotlib():
-    modules = "atomic curve jsonl lock metrics progress provenance run_dir samples status summary trackers"
+    modules = "atomic cpu_time curve jsonl lock metrics progress provenance run_dir samples status summary trackers"
     code = "import sys\n" + "\n".join(f"import freshper.records.{name}" for name in modules.split())
     code += "\nprint(sorted({'torch', 'transformers', 'ray', 'matplotlib', 'wandb', 'pandas'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

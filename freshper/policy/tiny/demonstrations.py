@@ -15,18 +15,20 @@ from freshper.config.envs.cliff_walking import CliffWalkingConfig
 from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
 from freshper.config.envs.sokoban import SokobanConfig
+from freshper.config.envs.sokoban_image import SokobanImageConfig
 from freshper.envs.cliff_walking import CliffWalkingText
-from freshper.envs.expert import Game, good_actions
+from freshper.envs.expert import Game, good_actions, winnable_actions
 from freshper.envs.frozen_lake import REPLY, FrozenLakeText
 from freshper.envs.frozen_lake_image import FrozenLakeImage
 from freshper.envs.seeds import train_seed
 from freshper.envs.sokoban import SokobanText
+from freshper.envs.sokoban_image import SokobanImage
 
 # Ways to break the format that the environment must refuse: no tags, an unclosed tag, nothing, no such action.
 _MALFORMED = ("{}", "<answer>{}", "", "<answer>action</answer>")
 
 Message = dict[str, str]
-GameConfig = FrozenLakeConfig | FrozenLakeImageConfig | SokobanConfig | CliffWalkingConfig
+GameConfig = FrozenLakeConfig | FrozenLakeImageConfig | SokobanConfig | SokobanImageConfig | CliffWalkingConfig
 """Settings of the games that small base models are pretrained on."""
 
 
@@ -45,11 +47,17 @@ class Player:
 
 def make_game(config: GameConfig) -> Game:
     """Return the game of a config."""
-    if isinstance(config, FrozenLakeImageConfig):
-        return FrozenLakeImage(config)
-    if isinstance(config, FrozenLakeConfig):
-        return FrozenLakeText(config)
-    return SokobanText(config) if isinstance(config, SokobanConfig) else CliffWalkingText(config)
+    match config:
+        case FrozenLakeConfig():
+            return FrozenLakeText(config)
+        case FrozenLakeImageConfig():
+            return FrozenLakeImage(config)
+        case SokobanConfig():
+            return SokobanText(config)
+        case SokobanImageConfig():
+            return SokobanImage(config)
+        case CliffWalkingConfig():
+            return CliffWalkingText(config)
 
 
 def play(
@@ -72,6 +80,31 @@ def play(
         if terminated or truncated:
             break
     return messages, taught
+
+
+def play_corrected(
+    env: SokobanText, seed: int, expert_probability: float, rng: np.random.Generator, max_turns: int
+) -> tuple[list[Message], list[Message]]:
+    """Play as :func:`play`, with random moves that leave the room solvable.
+
+    Returns:
+        The conversation, and the same with a move towards success in the place of every reply: what to learn wherever
+        the player came to, as in DAgger (Ross et al. 2011), instead of from its own good moves alone.
+    """
+    observation, info = env.reset(seed=seed)
+    played = [{"role": "system", "content": info["system"]}]
+    corrected = list(played)
+    for _ in range(max_turns):
+        good = good_actions(env)
+        right = int(rng.choice(good))
+        action = right if rng.random() < expert_probability else int(rng.choice(winnable_actions(env)))
+        reply = REPLY.format(env.actions[action])
+        for messages, content in ((played, reply), (corrected, REPLY.format(env.actions[right]))):
+            messages += [{"role": "user", "content": observation}, {"role": "assistant", "content": content}]
+        observation, _, terminated, truncated, _ = env.step(reply)
+        if terminated or truncated:
+            break
+    return played, corrected
 
 
 def draw_reply(actions: Sequence[str], good: Sequence[int], player: Player, rng: np.random.Generator) -> str:
@@ -127,3 +160,18 @@ class Demonstrations:
             self._episodes += 1
             conversations.append(encode(self._tokenizer, *play(self._env, seed, player, self._rng, max_turns)))
         return sorted(conversations, key=lambda conversation: len(conversation[0]), reverse=True)
+
+    def draw_corrected(
+        self, count: int, expert_probability: float, max_turns: int
+    ) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Return the next `count` conversations as (ids, mask, ids to learn where the mask is set), longest first."""
+        assert isinstance(self._env, SokobanText)
+        lessons = []
+        for _ in range(count):
+            seed = train_seed(self._config, self._seed, self._episodes)
+            self._episodes += 1
+            played, corrected = play_corrected(self._env, seed, expert_probability, self._rng, max_turns)
+            (ids, mask), (answers, _) = encode(self._tokenizer, played), encode(self._tokenizer, corrected)
+            assert len(ids) == len(answers), "every move takes as many tokens"
+            lessons.append((ids, mask, answers))
+        return sorted(lessons, key=lambda lesson: len(lesson[0]), reverse=True)

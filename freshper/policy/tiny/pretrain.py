@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
@@ -20,6 +20,7 @@ from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.envs.sokoban import SokobanConfig
 from freshper.policy.tiny.architecture import new_model
 from freshper.policy.tiny.demonstrations import Demonstrations, GameConfig, Player
+from freshper.policy.tiny.optimiser import OneCycle
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,15 @@ class Phase:
     """Chance that the demonstrated move is one towards success, else random."""
     teaches_all: bool = True
     """Whether every reply is learned from, or moves towards success only."""
+
+
+@dataclass(frozen=True)
+class CorrectedPhase(Phase):
+    """A phase in which every reply is learned as a move towards success, whatever was played, and nothing is malformed
+    (see `demonstrations.play_corrected`)."""
+
+    corrected: Literal[True] = True
+    """Tells this kind of phase in a written recipe."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +91,16 @@ RECIPES: dict[str, tuple[Recipe, GameConfig]] = {
     ),
     "sokoban_hard": (
         Recipe(
-            steps=1000,
+            steps=3200,
+            learning_rate=2.5e-3,
             phases=(
-                Phase("short episodes, good moves", 0.62, 32, 3, 0.6, teaches_all=False),
-                Phase("episodes, good moves", 0.28, 10, 20, 0.75, teaches_all=False),
-                Phase("episodes, often random", 0.1, 10, 20, 0.5),
+                CorrectedPhase("short episodes, corrected", 0.75, 6, 6, 0.6),
+                CorrectedPhase("episodes, corrected", 0.25, 4, 20, 0.7),
             ),
         ),
-        SokobanConfig(name="sokoban_hard", size=8, boxes=2, min_moves=4, max_moves=16, max_turns=20),
+        SokobanConfig(
+            name="sokoban_hard", size=8, boxes=2, min_moves=4, max_moves=16, max_turns=20, board="first_turn"
+        ),
     ),
     "cliff_walking": (
         Recipe(
@@ -101,8 +113,12 @@ RECIPES: dict[str, tuple[Recipe, GameConfig]] = {
 """Family -> how its base is made, and on which task."""
 
 
-def assistant_loss(model: Qwen2ForCausalLM, conversations: list[tuple[Tensor, Tensor]]) -> Tensor:
+def assistant_loss(
+    model: Qwen2ForCausalLM, conversations: list[tuple[Tensor, Tensor]], answers: list[Tensor] | None = None
+) -> Tensor:
     """Return the summed cross-entropy (nats) of the assistant's tokens.
+
+    Of (ids, mask) conversations, or of other ids in the place of their own (`answers`, of the same lengths).
 
     Right padding needs no attention mask: causal attention never looks at what comes later. Logits are computed where
     they count, one position in ten.
@@ -110,7 +126,8 @@ def assistant_loss(model: Qwen2ForCausalLM, conversations: list[tuple[Tensor, Te
     ids = pad_sequence([ids for ids, _ in conversations], batch_first=True)
     mask = pad_sequence([mask for _, mask in conversations], batch_first=True)[:, 1:]
     hidden = model.model(ids[:, :-1], use_cache=False).last_hidden_state
-    return cross_entropy(model.lm_head(hidden[mask]), ids[:, 1:][mask], reduction="sum")
+    learned = ids if answers is None else pad_sequence(answers, batch_first=True)
+    return cross_entropy(model.lm_head(hidden[mask]), learned[:, 1:][mask], reduction="sum")
 
 
 def pretrain(
@@ -122,26 +139,26 @@ def pretrain(
     """Return the model and each step's loss (nats per assistant token); calls report(step, phase, loss)."""
     model = new_model(tokenizer, recipe.seed)
     model.train()
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.99), weight_decay=recipe.weight_decay
-    )
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.learning_rate, total_steps=recipe.steps)
+    optimiser = OneCycle(model, recipe)
     demonstrations = Demonstrations(config, tokenizer, recipe.seed)
     losses: list[float] = []
     for phase, steps in zip(recipe.phases, phase_steps(recipe), strict=True):
         player = Player(phase.expert_probability, recipe.malformed_probability, phase.teaches_all)
         for _ in range(steps):
-            batch = demonstrations.draw(phase.episodes, player, phase.max_turns)
+            answers = None
+            if isinstance(phase, CorrectedPhase):
+                lessons = demonstrations.draw_corrected(phase.episodes, phase.expert_probability, phase.max_turns)
+                batch, answers = [(ids, mask) for ids, mask, _ in lessons], [learned for _, _, learned in lessons]
+            else:
+                batch = demonstrations.draw(phase.episodes, player, phase.max_turns)
             tokens = sum(int(mask.sum()) for _, mask in batch)
             total = 0.0
             for begin in range(0, len(batch), 10):  # small slices of like length: little padding, caches stay warm
-                loss = assistant_loss(model, batch[begin : begin + 10]) / tokens
+                part = slice(begin, begin + 10)
+                loss = assistant_loss(model, batch[part], None if answers is None else answers[part]) / tokens
                 loss.backward()
                 total += loss.item()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad(set_to_none=True)
+            optimiser.step()
             losses.append(total)
             report(len(losses), phase.name, total)
     return model, losses

@@ -1,4 +1,4 @@
-"""Pretrain a small text model on sums or on the search world, as `python -m freshper.policy.pretrain_text` does.
+"""Pretrain a small text model on sums or on the search world, as `python -m freshper.policy.pretrain` does.
 
 It clones a player that is right, until the model can do the task, then for a short while a player that often guesses.
 So the result knows the protocol and the way to the answer but is unsure, as an instruct model is, and leaves the rest
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
 from transformers import PreTrainedTokenizerBase, Qwen2ForCausalLM
 
 from freshper.config.envs.math import MathConfig
 from freshper.config.envs.search import SearchConfig
 from freshper.policy.tiny.architecture import new_model
+from freshper.policy.tiny.optimiser import OneCycle
 from freshper.policy.tiny.pretrain import assistant_loss
 from freshper.policy.tiny.text_demonstrations import AIME_TASKS, TextConfig, TextDemonstrations
 
@@ -58,10 +58,7 @@ def pretrain_text(
     """Return the model and each step's loss (nats per token of the player); calls report(step, loss)."""
     model = new_model(tokenizer, recipe.seed)
     model.train()
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.99), weight_decay=recipe.weight_decay
-    )
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.learning_rate, total_steps=recipe.steps)
+    optimiser = OneCycle(model, recipe)
     demonstrations = TextDemonstrations(configs, tokenizer, recipe.seed)
     losses: list[float] = []
     for step in range(1, recipe.steps + 1):
@@ -73,10 +70,7 @@ def pretrain_text(
             loss = assistant_loss(model, batch[begin : begin + 16]) / tokens
             loss.backward()
             total += loss.item()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimiser.step()
         losses.append(total)
         report(step, total)
     return model, losses

@@ -1,7 +1,8 @@
-"""Conversations of a noisy player of FrozenLake in pictures: what its small base model is pretrained on."""
+"""Conversations of a noisy player of a game in pictures: what its small base model is pretrained on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,14 +10,20 @@ import torch
 from torch import Tensor
 
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
+from freshper.config.envs.sokoban_image import SokobanImageConfig
+from freshper.envs import frozen_lake_image, sokoban_image
 from freshper.envs.expert import good_actions
-from freshper.envs.frozen_lake_image import SYSTEM, FrozenLakeImage, instruction
+from freshper.envs.frozen_lake_image import FrozenLakeImage
 from freshper.envs.seeds import train_seed
+from freshper.envs.sokoban_image import SokobanImage
 from freshper.policy.load import Policy
 from freshper.policy.tiny.demonstrations import Message, Player, draw_reply, encode, is_taught
 from freshper.policy.tiny.vision_architecture import MERGE, PATCH, VISION_END
 from freshper.replay.images import Album, PackedImage
 
+PictureConfig = FrozenLakeImageConfig | SokobanImageConfig
+"""Settings of the games in pictures that small base models are pretrained on."""
+PictureGame = FrozenLakeImage | SokobanImage
 _CELLS = str.maketrans("SFHG", "__OG")
 
 
@@ -34,17 +41,34 @@ class Shown:
     """[T] id of a word that the model shall name at that token, for the sake of looking; -100 for none."""
 
 
-def lake_texts() -> list[str]:
+def game_texts(config: PictureConfig) -> list[str]:
     """Texts of the environment, for the tokenizer."""
-    config = FrozenLakeImageConfig()
-    slippery = FrozenLakeImageConfig(slippery=True)
-    return [SYSTEM, instruction(config), instruction(slippery), "Invalid reply. Reward 0. Turn 1, 9 left\n"]
+    if isinstance(config, SokobanImageConfig):
+        return [sokoban_image.SYSTEM, sokoban_image.INSTRUCTION, "Invalid reply. Reward -0.1. Turn 1, 9 left\n"]
+    calm, slippery = (frozen_lake_image.instruction(FrozenLakeImageConfig(slippery=slips)) for slips in (False, True))
+    return [frozen_lake_image.SYSTEM, calm, slippery, "Invalid reply. Reward 0. Turn 1, 9 left\n"]
 
 
-class LakePictures:
+def cells(env: PictureGame) -> list[str]:
+    """What every cell of the present picture holds, row by row: the symbols of the text game, one token each."""
+    if isinstance(env, SokobanImage):
+        return list("".join(env.grid()))
+    tiles = "".join(env.desc).translate(_CELLS)
+    return [*tiles[: env.state], "P", *tiles[env.state + 1 :]]
+
+
+def places(env: PictureGame) -> list[tuple[int, int]]:
+    """(row, column) of the player, then of what it has to move, then of where to: where a small model is to go is hard
+    to learn from moves alone."""
+    if isinstance(env, SokobanImage):
+        return [env.player, *env.boxes, *env.layout.targets]
+    return [divmod(env.state, env.config.size), divmod("".join(env.desc).index("G"), env.config.size)]
+
+
+class GamePictures:
     """An endless, seeded stream of encoded conversations; its seeds are never those of evaluation."""
 
-    def __init__(self, config: FrozenLakeImageConfig, policy: Policy, seed: int) -> None:
+    def __init__(self, config: PictureConfig, policy: Policy, seed: int) -> None:
         """
         Args:
             config: the game.
@@ -53,10 +77,13 @@ class LakePictures:
         """
         assert policy.vision is not None
         self._config, self._tokenizer, self._vision, self._seed = config, policy.tokenizer, policy.vision, seed
-        self._env = FrozenLakeImage(config)
+        self._env: PictureGame = (
+            SokobanImage(config) if isinstance(config, SokobanImageConfig) else FrozenLakeImage(config)
+        )
         self._rng = np.random.default_rng(seed)
         self._episodes = 0
-        # One visual token a tile is the case in which a label can say what it shows.
+        self._word_ids: dict[str, int] = {}
+        # One visual token a cell is the case in which a label can say what it shows.
         self._labelled = config.cell_pixels == PATCH * MERGE
 
     def draw(self, count: int, player: Player, max_turns: int) -> list[Shown]:
@@ -77,7 +104,7 @@ class LakePictures:
         taught: list[bool] = []
         for _ in range(max_turns):
             images.append(album.pack(observation["image"]))
-            words += self._words()
+            words += [*cells(env), *(word for row, column in places(env) for word in (f"row{row}", f"col{column}"))]
             good = good_actions(env)
             reply = draw_reply(env.actions, good, player, self._rng)
             taught.append(is_taught(player, reply, env.actions, good))
@@ -89,22 +116,19 @@ class LakePictures:
         ids, mask = encode(self._tokenizer, messages, taught)
         return Shown(ids, mask, tuple(images), self._labels(ids, words))
 
-    def _labels(self, ids: Tensor, words: list[str]) -> Tensor:
-        """Words for image tokens and the four tokens after each image, in the order of :meth:`_words`."""
+    def _labels(self, ids: Tensor, words: Sequence[str]) -> Tensor:
+        """For each picture what its cells hold, at the image's tokens, and at the tokens after it rows and columns of
+        :func:`places`."""
         labels = torch.full_like(ids, -100)
         if self._labelled:
             ends = (ids == self._tokenizer.convert_tokens_to_ids(VISION_END)).nonzero()[:, 0]
             named = ids == self._vision.image_id
-            for offset in range(4):
+            for offset in range(2 * len(places(self._env))):
                 named[ends + offset] = True
-            labels[named] = torch.tensor(self._tokenizer.convert_tokens_to_ids(words))
+            labels[named] = torch.tensor([self._word_id(word) for word in words])
         return labels
 
-    def _words(self) -> list[str]:
-        """What every tile of the present picture holds (player, ice, hole or goal), then the rows and columns of player
-        and goal: where a small model is to go is hard to learn from moves alone."""
-        tiles = "".join(self._env.desc).translate(_CELLS)
-        state, size = self._env.state, self._config.size
-        shown = [*tiles[:state], "P", *tiles[state + 1 :]]
-        places = [divmod(state, size), divmod(tiles.index("G"), size)]
-        return [*shown, *(word for row, column in places for word in (f"row{row}", f"col{column}"))]
+    def _word_id(self, word: str) -> int:
+        if word not in self._word_ids:
+            (self._word_ids[word],) = self._tokenizer(word).input_ids
+        return self._word_ids[word]

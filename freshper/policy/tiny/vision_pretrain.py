@@ -1,4 +1,4 @@
-"""Pretrain a small vision model on noisy play, as `python -m freshper.policy.pretrain_vision` does.
+"""Pretrain a small vision model on noisy play, as `python -m freshper.policy.pretrain` does.
 
 It clones a player, first an expert in episodes of a few turns and with a second task that makes it look: at every image
 token the model names what is in that part of the image, and after it where player and goal are. Whole episodes of a
@@ -12,16 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
+from freshper.config.envs.sokoban_image import SokobanImageConfig
 from freshper.policy.load import Policy
 from freshper.policy.tiny.demonstrations import Player
+from freshper.policy.tiny.optimiser import OneCycle
 from freshper.policy.tiny.pretrain import Phase, Recipe, phase_steps
-from freshper.policy.tiny.vision_demonstrations import Shown
+from freshper.policy.tiny.vision_demonstrations import PictureConfig, Shown
 
 _SLICE_TOKENS = 3072
 
@@ -51,8 +52,19 @@ class VisionRecipe(Recipe):
     """Played one after the other."""
 
 
-RECIPES: dict[str, tuple[VisionRecipe, FrozenLakeImageConfig]] = {
-    "frozen_lake_image": (VisionRecipe(), FrozenLakeImageConfig())
+RECIPES: dict[str, tuple[VisionRecipe, PictureConfig]] = {
+    "frozen_lake_image": (VisionRecipe(), FrozenLakeImageConfig()),
+    "sokoban_image": (
+        VisionRecipe(
+            steps=900,
+            phases=(
+                Phase("short episodes, good moves", 0.62, 28, 3, 0.75, teaches_all=False),
+                Phase("episodes, good moves", 0.28, 16, 10, 0.8, teaches_all=False),
+                Phase("episodes, mostly random", 0.10, 16, 10, 0.35),
+            ),
+        ),
+        SokobanImageConfig(),
+    ),
 }
 """Family -> how its base is made, and on which task."""
 
@@ -87,11 +99,7 @@ def pretrain_vision(
     Returns:
         Each step's loss, nats per token of the player.
     """
-    model = policy.model
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.99), weight_decay=recipe.weight_decay
-    )
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.learning_rate, total_steps=recipe.steps)
+    optimiser = OneCycle(policy.model, recipe)
     losses: list[float] = []
     for phase, steps in zip(recipe.phases, phase_steps(recipe), strict=True):
         player = Player(phase.expert_probability, recipe.malformed_probability, phase.teaches_all)
@@ -105,10 +113,7 @@ def pretrain_vision(
                 (replies / tokens + recipe.label_weight * words / labels).backward()
                 total += replies.item() / tokens
                 named += words.item() / labels
-            torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad(set_to_none=True)
+            optimiser.step()
             losses.append(total)
             report(len(losses), phase.name, total, named)
     return losses
