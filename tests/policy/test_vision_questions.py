@@ -134,5 +134,5 @@ def test_the_bases_that_ship_see_and_leave_room_to_learn(base):
     assert success["greedy"] > success["other_pictures_greedy"] + 0.1
     policy = load_policy(ModelConfig(kind="tiny", base=base, device="cpu"))
     question = {"geoqa": "What is the area?", "easy_vqa": "What color is the shape?"}[base]
-    words = [word.strip("Ġ") for word in policy.tokenizer.tokenize(question)]
-    assert policy.vision is not None and words == question.replace("?", " ?").split()
+    tokens = policy.tokenizer.tokenize(question)
+    assert policy.vision is not None and "".join(tokens).replace("Ġ", " ") == question and len(tokens) <= 8
