@@ -48,6 +48,8 @@ class CorrectedPhase(Phase):
 
     corrected: Literal[True] = True
     """Tells this kind of phase in a written recipe."""
+    moves: tuple[int, int] | None = None
+    """Fewest and most moves of the rooms' shortest solutions; None: as in the task."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +93,13 @@ RECIPES: dict[str, tuple[Recipe, GameConfig]] = {
     ),
     "sokoban_hard": (
         Recipe(
-            steps=3200,
+            steps=3500,
             learning_rate=2.5e-3,
             phases=(
-                CorrectedPhase("short episodes, corrected", 0.75, 6, 6, 0.6),
-                CorrectedPhase("episodes, corrected", 0.25, 4, 20, 0.7),
+                CorrectedPhase("easy rooms, corrected", 0.6, 6, 6, 0.6, moves=(2, 9)),
+                CorrectedPhase("short episodes, corrected", 0.14, 6, 6, 0.6),
+                CorrectedPhase("episodes, corrected", 0.22, 4, 20, 0.7),
+                Phase("episodes, sometimes random", 0.04, 4, 20, 0.75),
             ),
         ),
         SokobanConfig(
@@ -144,13 +148,18 @@ def pretrain(
     losses: list[float] = []
     for phase, steps in zip(recipe.phases, phase_steps(recipe), strict=True):
         player = Player(phase.expert_probability, recipe.malformed_probability, phase.teaches_all)
+        stream = demonstrations
+        if isinstance(phase, CorrectedPhase) and phase.moves is not None:
+            low, high = phase.moves
+            rooms = config.model_copy(update={"min_moves": low, "max_moves": high})
+            stream = Demonstrations(rooms, tokenizer, recipe.seed)
         for _ in range(steps):
             answers = None
             if isinstance(phase, CorrectedPhase):
-                lessons = demonstrations.draw_corrected(phase.episodes, phase.expert_probability, phase.max_turns)
+                lessons = stream.draw_corrected(phase.episodes, phase.expert_probability, phase.max_turns)
                 batch, answers = [(ids, mask) for ids, mask, _ in lessons], [learned for _, _, learned in lessons]
             else:
-                batch = demonstrations.draw(phase.episodes, player, phase.max_turns)
+                batch = stream.draw(phase.episodes, player, phase.max_turns)
             tokens = sum(int(mask.sum()) for _, mask in batch)
             total = 0.0
             for begin in range(0, len(batch), 10):  # small slices of like length: little padding, caches stay warm
