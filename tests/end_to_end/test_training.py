@@ -140,8 +140,13 @@ def test_killed_and_started_again_ends_like_an_uninterrupted_run(finished, tmp_p
     "settings",
     [
         ["algorithm=ppo", "replay.priority.base=td_error", "algorithm.critic.kind=separate"],
-        ["algorithm=ppo", "replay.priority.base=advantage", "replay.advantages=recomputed", "algorithm.epochs=2"],
-        ["algorithm=grpo", "replay.unit=group", "algorithm.group.zero_variance=resample"],
+        pytest.param(
+            ["algorithm=ppo", "replay.priority.base=advantage", "replay.advantages=recomputed", "algorithm.epochs=2"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["algorithm=grpo", "replay.unit=group", "algorithm.group.zero_variance=resample"], marks=pytest.mark.slow
+        ),
     ],
 )
 def test_other_algorithms_resume_where_they_were_killed(settings, tmp_path):
@@ -203,6 +208,7 @@ def test_a_corrupt_checkpoint_is_named_and_nothing_is_lost(tmp_path):
     assert digests(tmp_path / "run") == before
 
 
+@pytest.mark.slow  # test_combinations trains every arm, in one process
 @pytest.mark.parametrize("variant", ["on_policy", "standard_per", "placebo", "age_window"])
 def test_other_arms_train(variant, tmp_path):
     train(tmp_path, f"variant={variant}", "iterations=2")

@@ -87,9 +87,11 @@ def test_an_expert_goes_the_shortest_way_and_the_mask_is_its_replies(policy):
 def test_other_tiles_than_visual_tokens_have_no_labels(policy):
     stream = GamePictures(FrozenLakeImageConfig(cell_pixels=24), policy, 0)
     (shown,) = stream.draw(1, Player(0.5, 0.0), 1)
-    assert (shown.labels == -100).all() and (shown.ids == policy.vision.image_id).sum() == 36
-    _, cells = vision_losses(policy, [shown])
-    assert float(cells) == 0
+    tokens = shown.ids == policy.vision.image_id
+    assert tokens.sum() == 36 and (shown.labels[tokens] == -100).all() and (shown.labels >= 0).sum() == 4
+    bare = replace(shown, labels=torch.full_like(shown.labels, -100))
+    replies, named = vision_losses(policy, [bare])
+    assert named.item() == 0 and vision_losses(policy, [shown])[0].item() == replies.item()
 
 
 @pytest.mark.slow

@@ -19,9 +19,9 @@ class SokobanImageConfig(RoomSection):
     """Which environment class this section configures."""
     name: str = "sokoban_vlm"
     """Task name used for run folders, tables and figures."""
-    cell_pixels: Int = Field(16, ge=8, le=64)
-    """Height and width of a cell in the picture; 16 give 96x96 pixels for a 6x6 room, and the small model a token
-    for each cell."""
+    cell_pixels: Int = Field(8, ge=8, le=64)
+    """Height and width of a cell in the picture; 8 give 48x48 pixels for a 6x6 room, 9 visual tokens for the small
+    model."""
 
     def image_pixels(self) -> int:
         """Pixels of the picture of the room."""

@@ -133,13 +133,15 @@ class _Questions:
     episodes = 512
 
     def __init__(self, family: str, changes: dict[str, Any]) -> None:
-        self.recipe = replace(vision_questions.RECIPE, **changes)
-        self.tasks = {"envs": [config.model_dump() for config in vision_questions.TASKS]}
+        self._base = vision_questions.BASES[family]
+        self.recipe = replace(self._base.recipe, **changes)
+        self.tasks = {"envs": [config.model_dump() for config in self._base.tasks]}
 
     def train(self, report: Report) -> Trained:
-        tokenizer = build_vision_tokenizer(vision_questions.question_texts(), vision_questions.VOCABULARY)
+        texts = vision_questions.question_texts(self._base.tasks)
+        tokenizer = build_vision_tokenizer(texts, vision_questions.VOCABULARY)
         policy = new_vision_policy(tokenizer, self.recipe.seed)
-        stream = vision_questions.QuestionPictures(vision_questions.TASKS, policy, self.recipe.seed)
+        stream = vision_questions.QuestionPictures(self._base.tasks, policy, self.recipe.seed, self._base.labels)
         return _train_vision(self.recipe, stream, policy, report)
 
     def measure(self, policy: Policy, model: ModelConfig, seed: int, episodes: int) -> dict[str, Any]:
@@ -149,14 +151,14 @@ class _Questions:
             "other_pictures": (False, vision_questions.OtherPictures),
             "other_pictures_greedy": (True, vision_questions.OtherPictures),
         }
-        return {"measured": measure_tasks(policy, model, vision_questions.TASKS, episodes, seed, kinds)}
+        return {"measured": measure_tasks(policy, model, self._base.tasks, episodes, seed, kinds)}
 
 
 MAKERS: dict[str, Callable[[str, dict[str, Any]], Maker]] = {
     **dict.fromkeys(pretrain.RECIPES, _Game),
     **dict.fromkeys(text_pretrain.RECIPES, _Text),
     **dict.fromkeys(vision_pretrain.RECIPES, _PictureGame),
-    "geoqa": _Questions,
+    **dict.fromkeys(vision_questions.BASES, _Questions),
 }
 """Family -> its maker, from the family and keys of the recipe that are changed."""
 

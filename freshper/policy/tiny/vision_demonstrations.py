@@ -83,8 +83,8 @@ class GamePictures:
         self._rng = np.random.default_rng(seed)
         self._episodes = 0
         self._word_ids: dict[str, int] = {}
-        # One visual token a cell is the case in which a label can say what it shows.
-        self._labelled = config.cell_pixels == PATCH * MERGE
+        # One visual token a cell is the case in which its label can say what the cell holds.
+        self._names_cells = config.cell_pixels == PATCH * MERGE
 
     def draw(self, count: int, player: Player, max_turns: int) -> list[Shown]:
         """The next `count` conversations, longest first."""
@@ -104,7 +104,8 @@ class GamePictures:
         taught: list[bool] = []
         for _ in range(max_turns):
             images.append(album.pack(observation["image"]))
-            words += [*cells(env), *(word for row, column in places(env) for word in (f"row{row}", f"col{column}"))]
+            words += cells(env) if self._names_cells else []
+            words += [word for row, column in places(env) for word in (f"row{row}", f"col{column}")]
             good = good_actions(env)
             reply = draw_reply(env.actions, good, player, self._rng)
             taught.append(is_taught(player, reply, env.actions, good))
@@ -119,13 +120,12 @@ class GamePictures:
     def _labels(self, ids: Tensor, words: Sequence[str]) -> Tensor:
         """For each picture what its cells hold, at the image's tokens, and at the tokens after it rows and columns of
         :func:`places`."""
+        ends = (ids == self._tokenizer.convert_tokens_to_ids(VISION_END)).nonzero()[:, 0]
+        named = (ids == self._vision.image_id) if self._names_cells else torch.zeros_like(ids, dtype=torch.bool)
+        for offset in range(2 * len(places(self._env))):
+            named[ends + offset] = True
         labels = torch.full_like(ids, -100)
-        if self._labelled:
-            ends = (ids == self._tokenizer.convert_tokens_to_ids(VISION_END)).nonzero()[:, 0]
-            named = ids == self._vision.image_id
-            for offset in range(2 * len(places(self._env))):
-                named[ends + offset] = True
-            labels[named] = torch.tensor([self._word_id(word) for word in words])
+        labels[named] = torch.tensor([self._word_id(word) for word in words])
         return labels
 
     def _word_id(self, word: str) -> int:

@@ -56,10 +56,11 @@ RECIPES: dict[str, tuple[VisionRecipe, PictureConfig]] = {
     "frozen_lake_image": (VisionRecipe(), FrozenLakeImageConfig()),
     "sokoban_image": (
         VisionRecipe(
-            steps=900,
+            steps=1000,
             phases=(
-                Phase("short episodes, good moves", 0.62, 28, 3, 0.75, teaches_all=False),
-                Phase("episodes, good moves", 0.28, 16, 10, 0.8, teaches_all=False),
+                Phase("first turns, good moves", 0.36, 64, 1, 0.75, teaches_all=False),
+                Phase("short episodes, good moves", 0.30, 32, 3, 0.7, teaches_all=False),
+                Phase("episodes, good moves", 0.24, 16, 10, 0.8, teaches_all=False),
                 Phase("episodes, mostly random", 0.10, 16, 10, 0.35),
             ),
         ),

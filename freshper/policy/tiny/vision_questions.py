@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from freshper.envs.geo.items import load_items
 from freshper.envs.seeds import train_seed
 from freshper.policy.load import Policy
 from freshper.policy.tiny.demonstrations import Message, Player, encode
+from freshper.policy.tiny.picture_labels import ink_in_parts, shape_in_parts
 from freshper.policy.tiny.pretrain import Phase
 from freshper.policy.tiny.vision_architecture import MERGE, PATCH
 from freshper.policy.tiny.vision_demonstrations import Shown
@@ -26,25 +28,52 @@ from freshper.replay.images import Album, PackedImage
 
 DIAGRAMS = GeoQAConfig()
 SHAPES = GeoQAConfig(name="easy_vqa", data="easy_vqa", max_turns=1, reward="binary")
-TASKS = (DIAGRAMS, SHAPES)
-"""What one base knows a little of: the environments `env=geoqa` and `env=easy_vqa`."""
-RECIPE = VisionRecipe(
-    steps=320,
-    label_weight=1.0,
-    phases=(Phase("looking", 0.75, 96, 1, 1.0), Phase("mostly guesses", 0.25, 48, 3, 0.3)),
-)
-"""First right answers, and how much is drawn in each part of the picture; then episodes in which most tries are
-guesses, so that reinforcement learning has work to do."""
+Labels = Callable[[NDArray[np.uint8], int], list[int]]
+"""From pixels and the side of a part to a digit for each part, row by row."""
+
+
+@dataclass(frozen=True)
+class QuestionBase:
+    """How the base for some tasks is made."""
+
+    recipe: VisionRecipe
+    tasks: tuple[GeoQAConfig, ...]
+    """Tasks that take turns."""
+    labels: Labels
+    """What it learns to name in each part of a picture."""
+
+
+BASES = {
+    "geoqa": QuestionBase(
+        VisionRecipe(
+            steps=320,
+            label_weight=1.0,
+            phases=(Phase("looking", 0.75, 96, 1, 1.0), Phase("mostly guesses", 0.25, 48, 3, 0.3)),
+        ),
+        (DIAGRAMS, SHAPES),
+        ink_in_parts,
+    ),
+    "easy_vqa": QuestionBase(
+        VisionRecipe(
+            steps=700,
+            label_weight=1.0,
+            phases=(Phase("looking", 0.85, 96, 1, 1.0), Phase("mostly guesses", 0.15, 48, 1, 0.2)),
+        ),
+        (SHAPES,),
+        shape_in_parts,
+    ),
+}
+"""First right answers, and what is in each part of the picture; then episodes in which most tries are guesses, so that
+reinforcement learning has work to do. Amounts of ink are enough to see diagrams, but not to see shapes, so these have
+a base of their own."""
 VOCABULARY = 640
 """Upper limit on the tokens: enough for every word of the questions."""
-_FAINT = 190
-"""Brightness of the darkest colour of a pixel above which it is paper or a line of the grid."""
 _SEEN = 2000
 """Items from which guesses and words are taken."""
 _MALFORMED = ("{}", "<answer>{}", "", "<answer></answer>")
 
 
-def question_texts(configs: Sequence[GeoQAConfig] = TASKS) -> list[str]:
+def question_texts(configs: Sequence[GeoQAConfig]) -> list[str]:
     """Texts of the environments, for the tokenizer: each word is in them once."""
     texts = [SYSTEM, "Correct. Incorrect. No answer found. Reply result. 1 try left. 2 tries left.\n"]
     for config in configs:
@@ -57,17 +86,21 @@ def question_texts(configs: Sequence[GeoQAConfig] = TASKS) -> list[str]:
 class QuestionPictures:
     """An endless, seeded stream of encoded conversations; its seeds are never those of evaluation."""
 
-    def __init__(self, configs: Sequence[GeoQAConfig], policy: Policy, seed: int) -> None:
+    def __init__(
+        self, configs: Sequence[GeoQAConfig], policy: Policy, seed: int, labels: Labels = ink_in_parts
+    ) -> None:
         """
         Args:
             configs: tasks that take turns.
             policy: its tokenizer and placeholders.
             seed: fixes the stream.
+            labels: what is to be named in each part of a picture.
         """
         assert policy.vision is not None
         self._tokenizer, self._vision, self._seed = policy.tokenizer, policy.vision, seed
         self._envs = [GeoQA(config) for config in configs]
         self._guesses = [_answers_by_kind(config) for config in configs]
+        self._named = labels
         self._rng = np.random.default_rng(seed)
         self._episodes = 0
         self._digits = torch.tensor(policy.tokenizer.convert_tokens_to_ids(list("0123456789")))
@@ -98,8 +131,8 @@ class QuestionPictures:
                 break
         ids, mask = encode(self._tokenizer, messages, taught)
         labels = torch.full_like(ids, -100)
-        drawn = [ink for image in images for ink in ink_in_parts(image.pixels(), PATCH * MERGE)]
-        labels[ids == self._vision.image_id] = self._digits[drawn]
+        named = [digit for image in images for digit in self._named(image.pixels(), PATCH * MERGE)]
+        labels[ids == self._vision.image_id] = self._digits[named]
         return Shown(ids, mask, tuple(images), labels)
 
     def _reply(self, env: GeoQA, guesses: list[str], player: Player) -> str:
@@ -108,14 +141,6 @@ class QuestionPictures:
             return right_reply(env)
         guess = guesses[int(self._rng.integers(len(guesses)))]
         return (_MALFORMED[int(self._rng.integers(len(_MALFORMED)))] if broken else REPLY).format(guess)
-
-
-def ink_in_parts(pixels: NDArray[np.uint8], side: int) -> list[int]:
-    """How much of each part of a picture, `side` pixels square, row by row, is drawn on: 0 to 9, in tenths."""
-    drawn = pixels.min(axis=2) < _FAINT
-    rows, columns = (length // side for length in drawn.shape)
-    share = drawn.reshape(rows, side, columns, side).mean(axis=(1, 3))
-    return np.minimum(10 * share, 9).astype(int).reshape(-1).tolist()
 
 
 def _kind(question: str) -> str:
