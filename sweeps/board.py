@@ -12,6 +12,9 @@ from sweeps.cost import Estimate
 from sweeps.plan import Cell
 from sweeps.store import BROKEN, DONE, Standing, State
 
+EARLY = 0.2
+"""Share of its iterations before which a run's own pace tells little about what is left of it."""
+
 
 @dataclass
 class Line:
@@ -105,10 +108,11 @@ class Board:
     def seconds_left(self, line: Line) -> float | None:
         """Seconds that one run still takes, None if nothing is known."""
         total = line.cell.config.iterations
-        if line.ours and line.began is not None and line.iteration > line.began_at:
-            elapsed = time.monotonic() - line.began
-            return elapsed / (line.iteration - line.began_at) * (total - line.iteration)
         whole = line.expected if line.expected is not None else self._typical()
+        made = line.iteration - line.began_at if line.ours and line.began is not None else 0
+        # The first iterations bear the start of the process: others' pace says more, where it is known.
+        if made and line.began is not None and (whole is None or made >= EARLY * total):
+            return (time.monotonic() - line.began) / made * (total - line.iteration)
         return None if whole is None else whole * (1 - line.iteration / total)
 
     def _typical(self) -> float | None:

@@ -271,6 +271,10 @@ def test_estimates_of_peers_count_until_a_run_tells_better(board, six):
     board.clock.now = 2.0
     board.news(cells[0].name, {"state": "running", "iteration": 5})
     assert board.seconds_left(board.lines[cells[0].name]) == pytest.approx(2.0)
+    board.start(cells[1].name)
+    board.clock.now = 12.0  # most of it the start of the process
+    board.news(cells[1].name, {"state": "running", "iteration": 1})
+    assert board.seconds_left(board.lines[cells[1].name]) == pytest.approx(45.0)
 
 
 def test_plain_lines_where_there_is_no_terminal(board):
