@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -16,13 +17,11 @@ from freshper.config.envs.frozen_lake import FrozenLakeConfig
 from freshper.config.envs.frozen_lake_image import FrozenLakeImageConfig
 from freshper.config.envs.sokoban import SokobanConfig
 from freshper.config.envs.sokoban_image import SokobanImageConfig
-from freshper.envs.cliff_walking import CliffWalkingText
 from freshper.envs.expert import Game, good_actions, winnable_actions
-from freshper.envs.frozen_lake import REPLY, FrozenLakeText
-from freshper.envs.frozen_lake_image import FrozenLakeImage
+from freshper.envs.frozen_lake import REPLY
+from freshper.envs.make import make_env
 from freshper.envs.seeds import train_seed
 from freshper.envs.sokoban import SokobanText
-from freshper.envs.sokoban_image import SokobanImage
 
 # Ways to break the format that the environment must refuse: no tags, an unclosed tag, nothing, no such action.
 _MALFORMED = ("{}", "<answer>{}", "", "<answer>action</answer>")
@@ -47,17 +46,7 @@ class Player:
 
 def make_game(config: GameConfig) -> Game:
     """Return the game of a config."""
-    match config:
-        case FrozenLakeConfig():
-            return FrozenLakeText(config)
-        case FrozenLakeImageConfig():
-            return FrozenLakeImage(config)
-        case SokobanConfig():
-            return SokobanText(config)
-        case SokobanImageConfig():
-            return SokobanImage(config)
-        case CliffWalkingConfig():
-            return CliffWalkingText(config)
+    return cast(Game, make_env(config))
 
 
 def play(
